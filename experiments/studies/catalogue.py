@@ -70,6 +70,7 @@ PUBLISHED: Mapping[str, Entry] = {
     "table3": Entry(
         "Table 3: hyper-parameter search (digits for CIFAR-10)",
         "pollux.hyperparameter_table:TABLE_3",
+        minutes=15,
     ),
     "fig8a": Entry("Figure 8a: load", "pollux.published_cases:FIGURE_8A"),
     "fig8b": Entry("Figure 8b: scheduling interval", "pollux.published_cases:FIGURE_8B"),
@@ -101,6 +102,12 @@ STUDIES: Mapping[str, Entry] = {
     "equal-terms": Entry(
         "Policies by what they are told and who chooses the batch sizes",
         "comparisons.equal_terms:EQUAL_TERMS",
+    ),
+    "overheads-pollux": Entry(
+        "overheads-pollux: restarts, fits, batch choices and decisions, published and ours "
+        "(OSDI'21)",
+        "comparisons.pollux_overheads:OVERHEADS_POLLUX",
+        clocked=("clocked", "clocked_least", "clocked_greatest"),
     ),
     "similar-jobs": Entry(
         "Step times predicted from jobs of other applications, one left out at a time",

@@ -39,7 +39,7 @@ from goodalloc.experiments.support.extras import require_extra
 from goodalloc.experiments.support.folder_lock import locked
 from goodalloc.experiments.support.records import check_description
 from goodalloc.experiments.support.version import library_version
-from goodalloc.models.round.cluster import Cluster
+from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.support.validation import require_count
 from goodalloc.solvers.policies.policy_table import PolicyOptions
 from goodalloc.solvers.policies.registry import make_policy
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
 #: Application that the cluster trains in every trial.
 APPLICATION = "cifar10"
 
-#: Pollux searched on two nodes of eight GPUs; no measurement has more than four GPUs on a node.
-CLUSTER = Setting(Cluster.uniform(4, 4))
+#: The cluster on which Pollux searched: two nodes of eight A100, of which profiles ship.
+CLUSTER = Setting(Cluster((NodeGroup("node", 2, 8, "a100"),)))
 
 
 class TrialRow(NamedTuple):

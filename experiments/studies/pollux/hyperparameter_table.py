@@ -1,9 +1,11 @@
 """Table 3 of Pollux: hyper-parameter search, published and ours.
 
-Pollux searched on two nodes with eight A100 each, so absolute times differ: compare the ratios. The
-fixed configuration gives every trial four GPUs. Its batch size is not published, and decides the
+As Pollux did, trials run on two nodes of eight A100, by the shipped profile of that type. The fixed
+configuration gives every trial four GPUs. Its batch size is not published, and decides the
 comparison; ours are two ends of what users choose: the application's initial batch size, and of its
-doublings the one with which a trial ends soonest. The accuracy is the mean of the five best trials.
+doublings the one with which a trial ends soonest. For all doublings the table also has the minutes
+of a trial alone, which with fixed GPUs and batch size do not depend on the search. The accuracy is
+the mean of the five best trials.
 
 References
 ----------
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
+from goodalloc.data.applications.application import profiled_applications
 from goodalloc.data.workloads.workload import Submission
 from goodalloc.experiments.replay.simulated_job import SimulatedJob
 from goodalloc.experiments.reporting.estimates import estimate_of
@@ -86,9 +89,8 @@ class Configuration:
 
     def tasks(self, plan: Plan, policy: str) -> list[SearchTask]:
         """Return the searches, one for every seed."""
-        application = plan.applications[APPLICATION]
         tuned = self.batch_size == "tuned"
-        batch = tuned_batch_size(application) if tuned else int(application.batch.initial)
+        batch = tuned_batch_size(trained()) if tuned else int(trained().batch.initial)
         setting = replace(CLUSTER, knowledge=self.knowledge)
         tasks = (
             SearchTask(
@@ -98,7 +100,6 @@ class Configuration:
                 seed=number,
                 replicas=REPLICAS,
                 batch_size=batch,
-                traces=plan.traces,
                 setting=setting,
             )
             for number in plan.workloads
@@ -119,6 +120,19 @@ CONFIGURATIONS = (
 )
 
 
+def trained() -> Application:
+    """Return the true behaviour of a trial: the shipped profile on the cluster's type of GPU."""
+    (gpu_type,) = CLUSTER.cluster.gpu_types
+    return profiled_applications()[APPLICATION].on(gpu_type)
+
+
+def doublings(application: Application) -> list[int]:
+    """Return the initial batch size of `application` and its doublings, up to the largest."""
+    limits = application.batch
+    powers = range(int(np.log2(limits.maximum / limits.initial)) + 1)
+    return [int(limits.initial) << power for power in powers]
+
+
 def tuned_batch_size(application: Application, replicas: int = REPLICAS) -> int:
     """Return the batch size, of the initial one and its doublings, of the shortest training alone.
 
@@ -129,13 +143,11 @@ def tuned_batch_size(application: Application, replicas: int = REPLICAS) -> int:
     replicas
         Number of GPUs, all on one node.
     """
-    limits = application.batch
-    doublings = int(np.log2(limits.maximum / limits.initial))
-    sizes = [int(limits.initial) << power for power in range(doublings + 1)]
-    return min(sizes, key=lambda size: _seconds_alone(application, replicas, size))
+    sizes = doublings(application)
+    return min(sizes, key=lambda size: seconds_alone(application, replicas, size))
 
 
-def _seconds_alone(application: Application, replicas: int, batch_size: int) -> float:
+def seconds_alone(application: Application, replicas: int, batch_size: int) -> float:
     """Return the seconds of a whole training on GPUs that are never taken away."""
     submission = Submission("alone", 0, application.name, replicas, batch_size)
     job = SimulatedJob(submission, application, "requested")
@@ -160,7 +172,16 @@ def hyperparameter_table(title: str) -> Reproduction[QuantityRow]:
     def require(_: Plan) -> None:
         require_extra("search", "Table 3")
 
-    return Reproduction(title, tasks, table_rows, plot_searches, require, ignores=("seeds",))
+    return Reproduction(
+        title,
+        tasks,
+        table_rows,
+        plot_searches,
+        require,
+        ignores=("seeds", "artifact"),
+        workloads=(1, 2, 3),
+        quick_workloads=(1,),
+    )
 
 
 class QuantityRow(NamedTuple):
@@ -173,7 +194,7 @@ class QuantityRow(NamedTuple):
     ours, half_width
         Mean over the seeds and half the width of its 95 % interval.
     searches
-        Number of seeds.
+        Number of seeds; 0 where nothing depends on one.
     """
 
     configuration: str
@@ -203,6 +224,31 @@ def table_rows(plan: Plan) -> list[QuantityRow]:
                 pairs = zip(ours, theirs, strict=True)
                 ratios = [{name: one[name] / two[name] for name in RATIO} for one, two in pairs]
                 rows += _rows(label, names, RATIO if pollux.published else None, ratios)
+    for pollux, policy, ours in found:
+        if pollux.policy == EACH_POLLUX:
+            rows += alone_rows(pollux, policy, [search[MINUTES] for search in ours])
+    return rows
+
+
+def alone_rows(pollux: Configuration, policy: str, minutes: Sequence[float]) -> list[QuantityRow]:
+    """Return the ratios of Pollux's minutes a trial to those alone at each fixed batch size.
+
+    Parameters
+    ----------
+    pollux, policy
+        Configuration under Pollux, and name of its policy.
+    minutes
+        Its minutes a trial, one for every seed.
+    """
+    rows: list[QuantityRow] = []
+    known, delay = pollux.published is not None, CLUSTER.restart_delay
+    for size in doublings(trained()):
+        alone = (seconds_alone(trained(), REPLICAS, size) + delay) / 60.0
+        fixed, ratios = f"fixed alone, batch {size}", [{MINUTES: each / alone} for each in minutes]
+        if known:
+            (row,) = _rows(fixed, "", FIXED, [{MINUTES: alone}])
+            rows.append(row._replace(searches=0))
+        rows += _rows(f"{pollux.label} / {fixed}", policy, RATIO if known else None, ratios)
     return rows
 
 

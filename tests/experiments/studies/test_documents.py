@@ -42,7 +42,6 @@ TO_SOURCE = {
     "experiments/studies/pollux/disturbances.md": 1,
     "experiments/studies/pollux/exactness.md": 1,
     "experiments/studies/pollux/scale.md": 1,
-    "experiments/studies/pollux/table3.md": 1,
     "experiments/studies/predictability/predictability.md": 1,
     "experiments/studies/shared_gpus/antman.md": 1,
     "experiments/studies/shared_gpus/gandiva.md": 1,

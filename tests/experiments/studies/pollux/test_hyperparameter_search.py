@@ -18,13 +18,16 @@ from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.experiments.studies.catalogue import REPRODUCTIONS
 from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.studies.pollux import hyperparameter_search
-from goodalloc.experiments.studies.pollux.hyperparameter_search import Sampler, SearchTask
+from goodalloc.experiments.studies.pollux.hyperparameter_search import CLUSTER, Sampler, SearchTask
 from goodalloc.experiments.studies.pollux.hyperparameter_table import (
     CONFIGURATIONS,
     HOURS,
     MINUTES,
+    REPLICAS,
     mean_best,
     quantities,
+    seconds_alone,
+    trained,
     tuned_batch_size,
 )
 from goodalloc.experiments.studies.pollux.hyperparameter_trial import Hyperparameters, train
@@ -229,7 +232,10 @@ def test_a_table_has_a_search_for_every_configuration_policy_and_seed(tmp_path: 
     assert len({task.folder for task in tasks}) == len(tasks) == 3 * (2 + 2 + 1 + 1)
     assert {task.trials for task in tasks} == {30}
     assert {task.seed for task in tasks} == {1, 2, 3}
-    assert {task.batch_size for task in tasks if task.policy == "fifo"} == {128, 1024}
+    for task in tasks:
+        (group,) = task.setting.cluster.groups
+        assert (group.nodes, group.gpus, group.gpu_type, task.traces) == (2, 8, "a100", None)
+    assert {task.batch_size for task in tasks if task.policy == "fifo"} == {128, 4096}
 
 
 def test_a_table_puts_published_and_ours_side_by_side(tmp_path: Path) -> None:
@@ -257,11 +263,27 @@ def test_a_table_puts_published_and_ours_side_by_side(tmp_path: Path) -> None:
     ratio = rows["Pollux / fixed, tuned batch", HOURS]
     assert (ratio.ours, ratio.half_width, ratio.searches) == (0.5, 0.0, 2)
     assert ratio.published == pytest.approx(10 / 14, abs=1e-3)
+    alone = rows["fixed alone, batch 128", MINUTES]
+    assert (alone.published, alone.searches) == (34, 0)
+    assert rows["Pollux / fixed alone, batch 128", MINUTES].ours == pytest.approx(
+        90 / alone.ours, rel=1e-3
+    )
     folders = [task.folder for task in CONFIGURATIONS[0].tasks(plan, "pollux")]
     hours, best = mean_best(folders)
     assert (hours[0], hours[-1]) == (2.0, 6.0)
     assert (best[0], best[-1]) == pytest.approx((70.0, 90.0))
     assert reproduction.plot(plan, []).axes[0].get_xlabel().startswith("time (h)")
+
+
+def test_the_minutes_of_a_fixed_trial_alone_are_those_of_its_replay() -> None:
+    """On the published A100, but for the minute that a job waits for the first round."""
+    for size in (128, 4096):
+        job = Submission("alone", 0, "cifar10", REPLICAS, size)
+        simulator = Simulator((job,), profiled_applications(), make_policy("fifo"), CLUSTER)
+        while not simulator.finished:
+            simulator.step()
+        (end,) = (job.completion for job in simulator.jobs)
+        assert end == pytest.approx(seconds_alone(trained(), REPLICAS, size) + 30.0 + 60.0)
 
 
 def test_quantities_are_those_of_the_five_best(tmp_path: Path) -> None:
