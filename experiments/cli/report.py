@@ -37,7 +37,7 @@ from goodalloc.experiments.studies.framework.stored_result import (
 )
 from goodalloc.experiments.studies.renewal import DONE, Renewal, renew, stale_results
 from goodalloc.experiments.support.machine_description import machine, processor
-from goodalloc.experiments.support.module_code import code_digests, used_modules
+from goodalloc.experiments.support.module_code import code_digests, taking_part, used_modules
 
 if TYPE_CHECKING:
     import argparse
@@ -164,8 +164,7 @@ def store_result(name: str, plan: Plan, found: Reproduced) -> None:
     ValueError
         If the code differs from the last commit, or some task ran with other code.
     """
-    seconds, modules = spent_on(task.folder for task in found.tasks)
-    modules |= code_digests(used_modules())
+    seconds, modules = _spent(name, found)
     origin = ResultOrigin(
         command=_command(name, plan),
         commit=commit_of_code(),
@@ -195,9 +194,18 @@ def confirm_result(name: str, plan: Plan, found: Reproduced) -> None:
             f"Result '{sample.name}' is that of `{sample.origin.command}`; expected the same "
             "options."
         )
-    modules = spent_on(task.folder for task in found.tasks)[1] | code_digests(used_modules())
-    now = Confirmation(found.table, ENTRIES[name].clocked, modules, commit_of_code())
+    modules = _spent(name, found)[1]
+    study = ENTRIES[name]
+    now = Confirmation(found.table, study.clocked, modules, commit_of_code(), study.module)
     confirm_stored(results_folder(name), name, sample, now)
+
+
+def _spent(name: str, found: Reproduced) -> tuple[float, dict[str, str]]:
+    """Return the processor seconds of the tasks, and the digests of all code that took part."""
+    seconds, modules = spent_on(task.folder for task in found.tasks)
+    modules |= code_digests(used_modules())
+    took_part = taking_part(ENTRIES[name].module, modules)
+    return seconds, {one: modules[one] for one in took_part}
 
 
 def _versions() -> dict[str, str]:

@@ -37,11 +37,16 @@ class Entry:
     minutes: float | None = None
     clocked: tuple[str, ...] = ()
 
+    @property
+    def module(self) -> str:
+        """Name of its module, below `goodalloc`."""
+        return f"experiments.studies.{self.path.partition(':')[0]}"
+
     def load(self) -> Reproduction[Any]:
         """Return the study."""
-        module, _, name = self.path.partition(":")
+        name = self.path.partition(":")[2]
         study: Reproduction[Any] = getattr(
-            importlib.import_module(f"goodalloc.experiments.studies.{module}"), name
+            importlib.import_module(f"goodalloc.{self.module}"), name
         )
         return study
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from goodalloc.experiments.support.version import PACKAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 #: Rooms and modules that show results or list what there is, and do not change any.
 WITHOUT_EFFECT = (
@@ -40,6 +40,10 @@ WITHOUT_EFFECT = (
 GONE = "gone"
 
 
+#: Rooms of the studies, none of which affects another that does not import it.
+STUDIES = "experiments.studies."
+
+
 def used_modules() -> tuple[str, ...]:
     """Return the modules of the library that this process has loaded and that affect results.
 
@@ -55,6 +59,55 @@ def used_modules() -> tuple[str, ...]:
     """
     names = (name.partition(".")[2] for name in sys.modules if name.startswith("goodalloc."))
     return tuple(sorted(name for name in names if _counts(name) and _is_module(name)))
+
+
+def taking_part(root: str, modules: Iterable[str]) -> tuple[str, ...]:
+    """Return the modules without those of studies that `root` does not import, however far.
+
+    Several studies may run in one process, which has then loaded the modules of all of them.
+
+    Parameters
+    ----------
+    root
+        Name of the study's module, below `goodalloc`.
+    modules
+        Names of modules that were loaded.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.support.module_code import taking_part
+    >>> modules = ("models.round.job", "experiments.studies.classical.allox")
+    >>> taking_part("experiments.studies.classical.hesrpt", modules)
+    ('models.round.job',)
+    """
+    imported = _imported_studies(root)
+    return tuple(name for name in modules if not name.startswith(STUDIES) or name in imported)
+
+
+@cache
+def _imported_studies(root: str) -> frozenset[str]:
+    """Return `root` and the modules of studies that it imports, directly or through such."""
+    found, left = {root}, [root]
+    while left:
+        path = _path(left.pop())
+        tree = ast.parse(path.read_text(encoding="utf-8")) if path.is_file() else ast.Module([], [])
+        for name in _imports(tree):
+            if name.startswith(STUDIES) and name not in found and _is_module(name):
+                found.add(name)
+                left.append(name)
+    return frozenset(found)
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    """Yield what a module imports anywhere, below `goodalloc`; names may be those of objects."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [one.name for one in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
+        else:
+            continue
+        yield from (name.partition(".")[2] for name in names if name.startswith("goodalloc."))
 
 
 def _is_module(name: str) -> bool:

@@ -24,7 +24,12 @@ from goodalloc.data.documents.json_file import (
     read_text,
     shown,
 )
-from goodalloc.experiments.support.module_code import GONE, changed_modules, code_digests
+from goodalloc.experiments.support.module_code import (
+    GONE,
+    changed_modules,
+    code_digests,
+    taking_part,
+)
 from goodalloc.experiments.support.tasks import origin_of
 from goodalloc.models.support.validation import require_number
 
@@ -134,12 +139,15 @@ class Confirmation(NamedTuple):
         Digests of the code of the modules that took part, by name.
     commit
         The present commit.
+    study
+        Name of the study's module, below `goodalloc`.
     """
 
     rows: Rows
     clocked: tuple[str, ...]
     modules: Mapping[str, str]
     commit: str
+    study: str
 
 
 def confirm_stored(folder: Path, name: str, sample: StoredResult, now: Confirmation) -> None:
@@ -162,7 +170,8 @@ def confirm_stored(folder: Path, name: str, sample: StoredResult, now: Confirmat
         If a row differs, or a module changed that took no part in the stored quick run.
     """
     stored = read_stored(folder, name)
-    unseen = [one for one in stored.origin.changed_modules if one not in sample.origin.modules]
+    changed = taking_part(now.study, stored.origin.changed_modules)
+    unseen = [one for one in changed if one not in sample.origin.modules]
     if unseen:
         raise ValueError(
             f"Result '{name}': module {unseen[0]} changed and took no part in the quick run; "
@@ -184,7 +193,7 @@ def confirm_stored(folder: Path, name: str, sample: StoredResult, now: Confirmat
                     "whole run with --store."
                 )
     for result in (stored, sample):
-        before = code_digests(result.origin.modules)
+        before = code_digests(taking_part(now.study, result.origin.modules))
         there = {module: digest for module, digest in before.items() if digest != GONE}
         modules = there | dict(now.modules)
         origin = replace(result.origin, modules=dict(sorted(modules.items())), confirmed=now.commit)

@@ -162,7 +162,8 @@ def test_a_result_is_confirmed_only_by_equal_rows(
     if old != "modules":
         path.write_text(path.read_text("utf-8").replace(old, new, 1 if old else 0), "utf-8")
     sample = read_stored(tmp_path, "hesrpt-quick")
-    now = Confirmation(rows, (), code_digests(["models.round.job"]), "2" * 40)
+    study = "experiments.studies.classical.hesrpt"
+    now = Confirmation(rows, (), code_digests(["models.round.job"]), "2" * 40, study)
     if words:
         with pytest.raises(ValueError, match=words):
             confirm_stored(tmp_path, "hesrpt", sample, now)

@@ -10,7 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goodalloc.experiments.support.module_code import code_digests, plain_code, used_modules
+from goodalloc.experiments.support.module_code import (
+    code_digests,
+    plain_code,
+    taking_part,
+    used_modules,
+)
 
 CODE = '''
 """A module."""
@@ -82,3 +87,24 @@ def test_source_that_is_no_python_is_an_error() -> None:
     """Nobody takes a broken file for unchanged."""
     with pytest.raises((SyntaxError, tokenize.TokenError)):
         plain_code("def (")
+
+
+def test_a_study_takes_part_in_those_that_import_it_only() -> None:
+    """Directly, through another study, or inside a function; others may be loaded beside it."""
+    modules = tuple(
+        f"experiments.studies.{name}"
+        for name in (
+            "classical.hesrpt",
+            "comparisons.advantage",
+            "comparisons.equal_terms",
+            "comparisons.terms",
+            "framework.records",
+            "pollux.fairness",
+        )
+    )
+    assert taking_part("experiments.studies.comparisons.advantage", modules) == (
+        "experiments.studies.comparisons.advantage",
+        "experiments.studies.comparisons.terms",
+        "experiments.studies.framework.records",
+    )
+    assert taking_part("experiments.replay.replay_task", modules) == ()
