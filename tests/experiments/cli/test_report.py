@@ -155,9 +155,10 @@ def test_a_result_is_confirmed_only_by_equal_rows(
     found = documents.stored_result("hesrpt-quick")
     rows = [dict(row) for row in found.rows]
     modules = {one: told for one, told in found.origin.modules.items() if one != "models.round.job"}
+    first = replace(found.origin, modules=modules, confirmed="")
     whole = {**modules, "models.gone": "00000000"} if old == "modules" else modules
-    write_stored(tmp_path, "hesrpt", rows, None, replace(found.origin, modules=whole))
-    write_stored(tmp_path, "hesrpt-quick", rows, None, replace(found.origin, modules=modules))
+    write_stored(tmp_path, "hesrpt", rows, None, replace(first, modules=whole))
+    write_stored(tmp_path, "hesrpt-quick", rows, None, first)
     path = tmp_path / "hesrpt-quick.csv"
     if old != "modules":
         path.write_text(path.read_text("utf-8").replace(old, new, 1 if old else 0), "utf-8")
