@@ -18,8 +18,8 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from goodalloc.models.goodput.model import GoodputModel
 from goodalloc.models.round.cluster import Cluster
+from goodalloc.models.round.mode import SpeedupTable
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.policies.policy import Decision, Round
 from goodalloc.solvers.policies.pollux import Pollux, PolluxGenetic
@@ -105,18 +105,14 @@ class TypeBlind:
 
     def _blind(self, job: ActiveJob, most: int) -> ActiveJob:
         """Return the job as the policy sees it, with the model and limits of the first type."""
-
-        def model() -> GoodputModel | None:
-            found = job.modes()[0].model
-            return found if isinstance(found, GoodputModel) else None
-
-        found = model()
+        first = job.modes()[0].model
+        found = None if isinstance(first, SpeedupTable) else first
         return replace(
             job,
             placement=self.held.get(job.name, ()) if job.placement else (),
             batch=found.batch if found else job.batch,
             most_explored=min(job.most_explored, most // 2),
-            model=model,
+            model=lambda: found,
             modes=tuple,
             mode="",
         )
