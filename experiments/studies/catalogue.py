@@ -97,6 +97,9 @@ STUDIES: Mapping[str, Entry] = {
     "knowledge": Entry(
         "What jobs know of their application when they start", "pollux.studies:KNOWLEDGE"
     ),
+    "experience": Entry(
+        "What predictions from similar jobs are worth", "pollux.studies:EXPERIENCE"
+    ),
     "noise": Entry(
         "What noisy measurements cost, and what deciding for them gains", "pollux.studies:NOISE"
     ),

@@ -18,6 +18,7 @@ from goodalloc.experiments.studies.pollux.scenario import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from goodalloc.experiments.replay.replay_conditions import Knowledge
     from goodalloc.experiments.studies.framework.reproduction import Reproduction
     from goodalloc.experiments.studies.pollux.paired_comparison import PairRow
 
@@ -97,16 +98,18 @@ NOISE = paired_study(
     quick_pairs=2,
 )
 
+
+def _beside_exploration(title: str, *knowledge: Knowledge) -> Reproduction[PairRow]:
+    ways = (Way(one, setting={"knowledge": one}) for one in knowledge)
+    return paired_study(title, [Pair(PUBLISHED, way, Way("explored")) for way in ways])
+
+
 #: Cost of exploration, and benefit of knowing the application.
-KNOWLEDGE = paired_study(
-    "What jobs know of their application when they start",
-    [
-        Pair(PUBLISHED, way, Way("explored"))
-        for way in (
-            Way("history", setting={"knowledge": "history"}),
-            Way("profiled", setting={"knowledge": "profiled"}),
-            Way("similar", setting={"knowledge": "similar"}),
-            Way("others", setting={"knowledge": "others"}),
-        )
-    ],
+KNOWLEDGE = _beside_exploration(
+    "What jobs know of their application when they start", "history", "profiled"
+)
+
+#: Benefit of predictions from similar jobs.
+EXPERIENCE = _beside_exploration(
+    "What predictions from similar jobs are worth", "similar", "others"
 )

@@ -97,7 +97,7 @@ def test_no_stored_result_is_older_than_its_code(name: str) -> None:
 def test_every_stored_result_is_shown_or_is_the_quick_one_of_such() -> None:
     """What nobody reads is not kept; quick results serve `--confirm`."""
     shown = {
-        name.removesuffix("-summary")
+        name.removesuffix("-summary").removesuffix("-quick")
         for path in documents()
         for name in studies_in(path.read_text("utf-8"))
     }
