@@ -44,8 +44,9 @@ what:
   list              what each of these is, and how many minutes it takes
   Pollux's paper    artifact, table2, table3, fig1, fig2, fig3, fig5, fig6, fig7, fig8a, fig8b,
                     fig8c, fig9; pollux
-  its questions     exactness, disturbances, scale, objectives, knowledge, experience,
-                    noise, tie-rules, similar-jobs, equal-terms, advantage (up to hours each)
+  its questions     exactness, disturbances, scale, objectives, remaining-time, knowledge,
+                    experience, noise, tie-rules, similar-jobs, equal-terms, advantage (up to
+                    hours each)
   types and cores   synergy, sia, sia-gavel, restrictions, mixed, openb
   AITurbo           predictability, step-times, exchange, overheads, aiturbo-replay; aiturbo
   other systems     allox, hesrpt, slaq, themis, themis-auctions, gandiva, antman, time-shares,

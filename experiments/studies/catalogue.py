@@ -94,6 +94,9 @@ STUDIES: Mapping[str, Entry] = {
     "objectives": Entry(
         "The same exact solver under other objectives", "pollux.studies:OBJECTIVES"
     ),
+    "remaining-time": Entry(
+        "Objectives that know the remaining time", "pollux.studies:REMAINING_TIME"
+    ),
     "knowledge": Entry(
         "What jobs know of their application when they start", "pollux.studies:KNOWLEDGE"
     ),

@@ -42,20 +42,25 @@ DISTURBANCES = _exact_against_others("What it changes after a disturbance", DIST
 #: The same on four times the cluster with four times the jobs.
 SCALE = _exact_against_others("What it changes on a larger cluster", (LARGE,))
 
-#: Cost of the myopic objective: the same exact solver under others.
-OBJECTIVES = paired_study(
+
+def _beside_published(title: str, *ways: Way) -> Reproduction[PairRow]:
+    return paired_study(title, [Pair(PUBLISHED, way, Way("p = -1")) for way in ways])
+
+
+#: Other objectives of a round, decided by the same exact solver.
+OBJECTIVES = _beside_published(
     "The same exact solver under other objectives",
-    [
-        Pair(PUBLISHED, way, Way("p = -1"))
-        for way in (
-            Way("p = +1", options={"power": 1.0}),
-            Way("p = 0", options={"power": 0.0}),
-            Way("p = -10", options={"power": -10.0}),
-            Way("total goodput", "pollux-goodput"),
-            Way("remaining time, p = -1", "pollux-remaining"),
-            Way("remaining time, p = +1", "pollux-remaining", {"power": 1.0}),
-        )
-    ],
+    Way("p = +1", options={"power": 1.0}),
+    Way("p = 0", options={"power": 0.0}),
+    Way("p = -10", options={"power": -10.0}),
+    Way("total goodput", "pollux-goodput"),
+)
+
+#: Objectives that divide by the remaining time, which an oracle tells.
+REMAINING_TIME = _beside_published(
+    "Objectives that know the remaining time",
+    Way("remaining time, p = -1", "pollux-remaining"),
+    Way("remaining time, p = +1", "pollux-remaining", {"power": 1.0}),
 )
 
 #: Errors of what agents observe: deviations of the logarithms.
