@@ -218,6 +218,11 @@ OTHERS: Mapping[str, Entry] = {
         "parameter_servers.aiturbo_replay:AITURBO_REPLAY",
         minutes=40,
     ),
+    "aiturbo-conditions": Entry(
+        "AITurbo (HPDC'21) over the better baseline, by network, GPUs, requests, size and losses",
+        "parameter_servers.aiturbo_conditions:AITURBO_CONDITIONS",
+        minutes=25,
+    ),
     "gandiva": Entry(
         "Gandiva: slices, pairs of jobs on GPUs that they share, migration, growth, affinity",
         "shared_gpus.replay:GANDIVA",
