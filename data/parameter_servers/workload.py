@@ -14,8 +14,8 @@ those of AITurbo's records (`confidence.py`): it takes 95.5 % of the predictable
 are, and 65 % of the others.
 
 Other requests (`requests.py`), courses of real losses (`real_losses.py`) and another bandwidth may
-take the place of these; all else about a job stays as it was, its number of steps too. A job of a
-slower network thus takes longer.
+take the place of these; all else about a job stays as it was. Over a slower network a job has fewer
+steps, so that on the least configuration it takes as long as before.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from goodalloc.data.parameter_servers.confidence import confidence_at
-from goodalloc.data.parameter_servers.rounds import draw_training
+from goodalloc.data.parameter_servers.rounds import LEAST, draw_training
 from goodalloc.data.workloads.loss_runs import draw_losses
 from goodalloc.models.losses.loss_forecast import LossRun
 from goodalloc.models.parameter_servers.configuration import PsConfiguration
 from goodalloc.models.parameter_servers.job import PsChoices
+from goodalloc.models.parameter_servers.step_time import seconds_per_step
 from goodalloc.models.support.validation import (
     require_count,
     require_flag,
@@ -40,6 +41,7 @@ from goodalloc.models.support.validation import (
 )
 
 if TYPE_CHECKING:
+    from goodalloc.data.parameter_servers.rounds import Training
     from goodalloc.data.workloads.loss_runs import Course
     from goodalloc.models.parameter_servers.step_time import PsStepTime
 
@@ -226,14 +228,13 @@ def ps_workload(seed: int, options: PsWorkloadOptions = DEFAULTS) -> tuple[PsSub
         quantile = random.random()
         known = job not in unpredictable
         confidence = float(known) if options.told else confidence_at(quantile, predictable=known)
-        coefficients = training.step_time.coefficients
-        slower = coefficients._replace(transfer=coefficients.transfer / options.bandwidth)
+        training = _over_network(training, options.bandwidth)
         jobs.append(
             PsSubmission(
                 name=f"job{job}",
                 time=time,
                 model=training.model,
-                step_time=replace(training.step_time, coefficients=slower),
+                step_time=training.step_time,
                 batch_size=training.batch_size,
                 steps=training.steps,
                 asked=_asked(seed, job, pods, options),
@@ -244,6 +245,18 @@ def ps_workload(seed: int, options: PsWorkloadOptions = DEFAULTS) -> tuple[PsSub
             )
         )
     return tuple(jobs)
+
+
+def _over_network(training: Training, bandwidth: float) -> Training:
+    """Return the training over a network of another bandwidth, as long on `LEAST` as before."""
+    if bandwidth == 1.0:
+        return training
+    before = training.step_time
+    transfer = before.coefficients.transfer / bandwidth
+    after = replace(before, coefficients=before.coefficients._replace(transfer=transfer))
+    least = [seconds_per_step(one, LEAST, training.batch_size) for one in (before, after)]
+    steps = max(float(np.ceil(training.steps * least[0] / least[1])), 1.0)
+    return training._replace(step_time=after, steps=steps)
 
 
 def _asked(seed: int, job: int, pods: int, options: PsWorkloadOptions) -> PsConfiguration:

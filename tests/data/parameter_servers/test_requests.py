@@ -18,6 +18,7 @@ from goodalloc.data.parameter_servers.requests import (
     requests_of_gpus,
     requests_without_gpus,
 )
+from goodalloc.data.parameter_servers.rounds import LEAST
 from goodalloc.data.parameter_servers.workload import (
     CHOICES,
     PsRequest,
@@ -114,13 +115,18 @@ def test_other_requests_change_nothing_but_the_requests() -> None:
 
 
 def test_a_slower_network_makes_the_transfer_longer_by_its_factor() -> None:
-    """Steps stay; what a step takes more is nine times the transfer."""
+    """A tenth of the bandwidth, ten times the transfer; as long as before on the least."""
     slower = ps_workload(1, replace(FEW, bandwidth=0.1))
     for slow, job in zip(slower, ps_workload(1, FEW), strict=True):
-        assert slow.steps == job.steps
         more = seconds_per_step(slow.step_time, job.asked, job.batch_size)
         same = seconds_per_step(job.step_time, job.asked, job.batch_size, 0.1)
         assert float(more) == pytest.approx(float(same))
+        hours = [
+            one.steps * float(seconds_per_step(one.step_time, LEAST, one.batch_size))
+            for one in (slow, job)
+        ]
+        assert hours[0] == pytest.approx(hours[1], rel=0.02)
+        assert slow.steps <= job.steps
 
 
 def test_a_real_course_ends_at_its_last_loss_or_long_before_it() -> None:

@@ -15,6 +15,7 @@ from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.studies.parameter_servers import aiturbo_conditions
 from goodalloc.experiments.studies.parameter_servers.aiturbo_conditions import (
     AITURBO_CONDITIONS,
+    BANDWIDTHS,
     JOBS,
     LISTS,
     POLICIES,
@@ -41,7 +42,7 @@ def test_every_condition_changes_one_thing_of_the_base() -> None:
     found = conditions()
     base = found["base"]
     assert base == Condition(PsWorkloadOptions(jobs=JOBS), PsSetting(nodes=4))
-    for name, bandwidth in (("10 Gbps", 10.0), ("0.1 Gbps", 0.1)):
+    for name, bandwidth in BANDWIDTHS.items():
         assert found[name].drawn.bandwidth == bandwidth
         within = bandwidth * found[name].setting.within_nodes
         assert within == pytest.approx(max(bandwidth, WITHIN_NODES))
