@@ -202,6 +202,11 @@ OTHERS: Mapping[str, Entry] = {
         "parameter_servers.step_time_prediction:STEP_TIMES",
         minutes=0.2,
     ),
+    "step-bandwidth": Entry(
+        "step-bandwidth: seconds of a step with parameter servers by bandwidth (HPDC'21)",
+        "parameter_servers.step_bandwidth:STEP_BANDWIDTH",
+        minutes=0.1,
+    ),
     "exchange": Entry(
         "AITurbo's exchange and Optimus's greedy against the exact optimum",
         "parameter_servers.exchange_gap:EXCHANGE",
