@@ -46,7 +46,8 @@ what:
   its questions     exactness, disturbances, scale, objectives, knowledge, similar-jobs,
                     noise, equal-terms, advantage (hours each, similar-jobs seconds)
   types and cores   synergy, sia, restrictions, mixed, openb
-  AITurbo           predictability, step-times, exchange, overheads, aiturbo-replay; aiturbo
+  AITurbo           predictability, step-times, step-bandwidth, exchange, overheads,
+                    aiturbo-replay, aiturbo-conditions; aiturbo
   other systems     allox, hesrpt, slaq, themis, themis-auctions, gandiva, antman, time-shares,
                     gavel, gavel-cost, gavel-levels, gavel-packing, traces; family compares all
                     policies

@@ -266,7 +266,15 @@ ENTRIES: dict[str, Entry] = {**PUBLISHED, **STUDIES, **OTHERS, **TRAININGS}
 #: Names that stand for several: Pollux's tables and figures; all of AITurbo; real training.
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "pollux": tuple(PUBLISHED),
-    "aiturbo": ("predictability", "step-times", "exchange", "overheads", "aiturbo-replay"),
+    "aiturbo": (
+        "predictability",
+        "step-times",
+        "step-bandwidth",
+        "exchange",
+        "overheads",
+        "aiturbo-replay",
+        "aiturbo-conditions",
+    ),
     "training": tuple(TRAININGS),
 }
 
