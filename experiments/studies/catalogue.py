@@ -226,7 +226,7 @@ OTHERS: Mapping[str, Entry] = {
     "aiturbo-conditions": Entry(
         "AITurbo (HPDC'21) over the better baseline, by network, GPUs, requests, size and losses",
         "parameter_servers.aiturbo_conditions:AITURBO_CONDITIONS",
-        minutes=25,
+        minutes=7,
     ),
     "gandiva": Entry(
         "Gandiva: slices, pairs of jobs on GPUs that they share, migration, growth, affinity",
