@@ -2,10 +2,17 @@ from .aiturbo_jobs import JobRecords as JobRecords
 from .aiturbo_jobs import Known as Known
 from .aiturbo_jobs import features_known as features_known
 from .aiturbo_jobs import read_aiturbo_jobs as read_aiturbo_jobs
+from .real_losses import read_real_courses as read_real_courses
+from .requests import read_aiturbo_requests as read_aiturbo_requests
+from .requests import read_itp_requests as read_itp_requests
+from .requests import read_philly_requests as read_philly_requests
+from .requests import requests_of_gpus as requests_of_gpus
+from .requests import requests_without_gpus as requests_without_gpus
 from .rounds import ps_round as ps_round
 from .worker_speed import MeasuredSteps as MeasuredSteps
 from .worker_speed import read_ps_worker_speed as read_ps_worker_speed
 from .worker_speed import some_of as some_of
+from .workload import PsRequest as PsRequest
 from .workload import PsSubmission as PsSubmission
 from .workload import PsWorkloadOptions as PsWorkloadOptions
 from .workload import check_ps_workload as check_ps_workload

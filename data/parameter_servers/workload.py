@@ -12,20 +12,26 @@ Optimus, those of another do not (`loss_runs.py`); what a scheduler believes of 
 find out from them (`models/losses/loss_forecast.py`). The classifier's confidence is a quantile of
 those of AITurbo's records (`confidence.py`): it takes 95.5 % of the predictable jobs for what they
 are, and 65 % of the others.
+
+Other requests (`requests.py`), courses of real losses (`real_losses.py`) and another bandwidth may
+take the place of these; all else about a job stays as it was. Over a slower network a job has fewer
+steps, so that on the least configuration it takes as long as before.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from goodalloc.data.parameter_servers.confidence import confidence_at
-from goodalloc.data.parameter_servers.rounds import draw_training
+from goodalloc.data.parameter_servers.rounds import LEAST, draw_training
 from goodalloc.data.workloads.loss_runs import draw_losses
+from goodalloc.models.losses.loss_forecast import LossRun
 from goodalloc.models.parameter_servers.configuration import PsConfiguration
 from goodalloc.models.parameter_servers.job import PsChoices
+from goodalloc.models.parameter_servers.step_time import seconds_per_step
 from goodalloc.models.support.validation import (
     require_count,
     require_flag,
@@ -35,12 +41,30 @@ from goodalloc.models.support.validation import (
 )
 
 if TYPE_CHECKING:
+    from goodalloc.data.parameter_servers.rounds import Training
     from goodalloc.data.workloads.loss_runs import Course
-    from goodalloc.models.losses.loss_forecast import LossRun
     from goodalloc.models.parameter_servers.step_time import PsStepTime
 
 #: Up to 8 servers and 8 workers, up to 4 cores for each of them, workers with a GPU or without.
 CHOICES = PsChoices(tuple(range(1, 9)), tuple(range(1, 9)), (1, 2, 3, 4), (1, 2, 3, 4), (0.0, 1.0))
+
+#: Part of a real course after which the user of an unpredictable job ends it: from and to.
+ENDED = (0.2, 0.8)
+
+
+class PsRequest(NamedTuple):
+    """What users ask for, and how often.
+
+    Attributes
+    ----------
+    configuration
+        One of `CHOICES`.
+    weight
+        How often, relative to the other requests.
+    """
+
+    configuration: PsConfiguration
+    weight: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -124,6 +148,13 @@ class PsWorkloadOptions:
     told
         Whether schedulers know of every job from its submission whether it is predictable, and its
         number of steps.
+    bandwidth
+        Bandwidth between nodes over that at which step times were measured.
+    requests
+        Requests to draw from in place of those of `most_workers` and `pod_cores`; none for these.
+    courses
+        Courses of losses, one number an epoch, to draw from in place of drawn ones; none for these.
+        An unpredictable job is ended by its user long before the last loss of its course.
 
     Raises
     ------
@@ -139,14 +170,21 @@ class PsWorkloadOptions:
     unpredictable: float = 0.5
     noise: float = 0.005
     told: bool = False
+    bandwidth: float = 1.0
+    requests: tuple[PsRequest, ...] = ()
+    courses: tuple[tuple[float, ...], ...] = ()
 
     def __post_init__(self) -> None:
         require_flag("Workload: told", self.told)
         require_count("Workload: jobs", self.jobs, 1)
         require_count("Workload: most_workers", self.most_workers, 1, len(CHOICES.workers))
         require_count("Workload: pod_cores", self.pod_cores, 1, max(CHOICES.server_cores))
-        for name in ("mean_gap", "hours"):
+        for name in ("mean_gap", "hours", "bandwidth"):
             require_number(f"Workload: {name}", getattr(self, name), 0.0, strict=True)
+        for request in self.requests:
+            require_number("Workload: weight of a request", request.weight, 0.0, strict=True)
+        if not all(self.courses):
+            raise ValueError("Workload: a course has no losses; expected at least one.")
         require_number("Workload: noise", self.noise, 0.0)
         require_share("Workload: unpredictable", self.unpredictable)
 
@@ -190,7 +228,7 @@ def ps_workload(seed: int, options: PsWorkloadOptions = DEFAULTS) -> tuple[PsSub
         quantile = random.random()
         known = job not in unpredictable
         confidence = float(known) if options.told else confidence_at(quantile, predictable=known)
-        losses = None if options.told else _losses(seed, job, training.steps, known, options.noise)
+        training = _over_network(training, options.bandwidth)
         jobs.append(
             PsSubmission(
                 name=f"job{job}",
@@ -199,21 +237,48 @@ def ps_workload(seed: int, options: PsWorkloadOptions = DEFAULTS) -> tuple[PsSub
                 step_time=training.step_time,
                 batch_size=training.batch_size,
                 steps=training.steps,
-                asked=PsConfiguration(pods, pods, options.pod_cores, options.pod_cores, 1),
+                asked=_asked(seed, job, pods, options),
                 choices=CHOICES,
                 predictable=known,
                 confidence=confidence,
-                losses=losses,
+                losses=None if options.told else _losses(seed, job, training.steps, known, options),
             )
         )
     return tuple(jobs)
 
 
-def _losses(seed: int, job: int, steps: float, known: bool, noise: float) -> LossRun:
+def _over_network(training: Training, bandwidth: float) -> Training:
+    """Return the training over a network of another bandwidth, as long on `LEAST` as before."""
+    if bandwidth == 1.0:
+        return training
+    before = training.step_time
+    transfer = before.coefficients.transfer / bandwidth
+    after = replace(before, coefficients=before.coefficients._replace(transfer=transfer))
+    least = [seconds_per_step(one, LEAST, training.batch_size) for one in (before, after)]
+    steps = max(float(np.ceil(training.steps * least[0] / least[1])), 1.0)
+    return training._replace(step_time=after, steps=steps)
+
+
+def _asked(seed: int, job: int, pods: int, options: PsWorkloadOptions) -> PsConfiguration:
+    """Return the request of a job: so many pods of each kind, or drawn from the list."""
+    if not options.requests:
+        return PsConfiguration(pods, pods, options.pod_cores, options.pod_cores, 1)
+    random = np.random.default_rng([seed, job, 3])
+    until = np.cumsum([request.weight for request in options.requests])
+    index = int(np.searchsorted(until, random.random() * until[-1], side="right"))
+    return options.requests[min(index, len(until) - 1)].configuration
+
+
+def _losses(seed: int, job: int, steps: float, known: bool, options: PsWorkloadOptions) -> LossRun:
     """Draw the losses of a job."""
     random = np.random.default_rng([seed, job, 2])
+    if options.courses:
+        course = options.courses[int(random.integers(len(options.courses)))]
+        part = 1.0 if known else random.uniform(*ENDED)
+        epochs = max(round(part * len(course)), 1)
+        return LossRun(steps / epochs, course[:epochs], course[-1])
     other: Course = "stepwise" if random.random() < 0.5 else "stopped"
-    return draw_losses(random, steps, "lawful" if known else other, noise=noise)
+    return draw_losses(random, steps, "lawful" if known else other, noise=options.noise)
 
 
 def check_ps_workload(workload: tuple[PsSubmission, ...]) -> None:

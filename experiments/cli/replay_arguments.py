@@ -48,7 +48,8 @@ what:
                     experience, noise, tie-rules, similar-jobs, equal-terms, advantage (up to
                     hours each)
   types and cores   synergy, sia, sia-gavel, restrictions, mixed, openb
-  AITurbo           predictability, step-times, exchange, overheads, aiturbo-replay; aiturbo
+  AITurbo           predictability, step-times, step-bandwidth, exchange, overheads,
+                    aiturbo-replay, aiturbo-conditions; aiturbo
   other systems     allox, hesrpt, slaq, themis, themis-auctions, gandiva, antman, time-shares,
                     gavel, gavel-cost, gavel-levels, gavel-packing, traces; family compares all
                     policies

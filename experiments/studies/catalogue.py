@@ -231,6 +231,11 @@ OTHERS: Mapping[str, Entry] = {
         "parameter_servers.step_time_prediction:STEP_TIMES",
         minutes=0.2,
     ),
+    "step-bandwidth": Entry(
+        "step-bandwidth: seconds of a step with parameter servers by bandwidth (HPDC'21)",
+        "parameter_servers.step_bandwidth:STEP_BANDWIDTH",
+        minutes=0.1,
+    ),
     "exchange": Entry(
         "AITurbo's exchange and Optimus's greedy against the exact optimum",
         "parameter_servers.exchange_gap:EXCHANGE",
@@ -246,6 +251,11 @@ OTHERS: Mapping[str, Entry] = {
         "AITurbo (HPDC'21) against others, by the share of unpredictable jobs",
         "parameter_servers.aiturbo_replay:AITURBO_REPLAY",
         minutes=40,
+    ),
+    "aiturbo-conditions": Entry(
+        "AITurbo (HPDC'21) over the better baseline, by network, GPUs, requests, size and losses",
+        "parameter_servers.aiturbo_conditions:AITURBO_CONDITIONS",
+        minutes=7,
     ),
     "gandiva": Entry(
         "Gandiva: slices, pairs of jobs on GPUs that they share, migration, growth, affinity",
@@ -285,7 +295,15 @@ ENTRIES: dict[str, Entry] = {**PUBLISHED, **STUDIES, **OTHERS, **TRAININGS}
 #: Names that stand for several: Pollux's tables and figures; all of AITurbo; real training.
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "pollux": tuple(PUBLISHED),
-    "aiturbo": ("predictability", "step-times", "exchange", "overheads", "aiturbo-replay"),
+    "aiturbo": (
+        "predictability",
+        "step-times",
+        "step-bandwidth",
+        "exchange",
+        "overheads",
+        "aiturbo-replay",
+        "aiturbo-conditions",
+    ),
     "training": tuple(TRAININGS),
 }
 

@@ -41,7 +41,7 @@ from goodalloc.experiments.studies.parameter_servers.aiturbo_task import (
     QUANTILES,
     PsReplay,
 )
-from goodalloc.experiments.studies.parameter_servers.simulator import PsSetting
+from goodalloc.experiments.studies.parameter_servers.setting import PsSetting
 from goodalloc.experiments.support.records import digest
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,8 @@ from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.json_file import dump, in_file
 from goodalloc.data.parameter_servers.workload import PsWorkloadOptions, ps_workload
 from goodalloc.experiments.reporting.table_numbers import rounded
-from goodalloc.experiments.studies.parameter_servers.simulator import PsSetting, PsSimulator
+from goodalloc.experiments.studies.parameter_servers.setting import PsSetting
+from goodalloc.experiments.studies.parameter_servers.simulator import PsSimulator
 from goodalloc.experiments.support.records import DESCRIPTION, check_description
 from goodalloc.experiments.support.version import library_version
 from goodalloc.models.parameter_servers.service_feasibility import pod_violations
@@ -134,6 +135,7 @@ def replay_outcome(
     early = [record.utilisation for record in rounds if record.view.time <= last]
     used = 100.0 * np.concatenate(early or [rounds[0].utilisation])
     difference = np.abs(used[:, 0] - used[:, 1])
+    difference = difference[np.isfinite(difference)]
     ends = np.array([job.completion for job in simulator.jobs], dtype=float)
     hours = (ends - [job.submission.time for job in simulator.jobs]) / 3600.0
     alone = np.array([seconds_alone(job.submission) for job in simulator.jobs])
@@ -144,8 +146,8 @@ def replay_outcome(
         short_jct_hours=_eight_digits(hours[short].mean()),
         long_jct_hours=_eight_digits(hours[~short].mean() if (~short).any() else hours.mean()),
         makespan_hours=_eight_digits(ends.max() / 3600.0),
-        cpu_percent=_eight_digits(used[:, 0].mean()),
-        gpu_percent=_eight_digits(used[:, 1].mean()),
+        cpu_percent=_eight_digits(np.nanmean(used[:, 0])),
+        gpu_percent=_eight_digits(np.nanmean(used[:, 1])),
         difference_p80_percent=_eight_digits(np.quantile(difference, 0.8)),
         starts_per_job=_eight_digits(np.mean([job.starts for job in simulator.jobs])),
         differences_percent=tuple(rounded(value) for value in quantiles.tolist()),
@@ -170,9 +172,11 @@ class PsReplay:
     folder
         Folder of its numbers.
     policy, share, seed, jobs
-        Name of the policy, per cent of unpredictable jobs, and number of the workload.
+        Name of the policy, per cent of unpredictable jobs, and number and jobs of the workload.
     setting
         Cluster and rules of the replay.
+    drawn
+        All other parameters of the workload.
     """
 
     folder: Path
@@ -181,12 +185,13 @@ class PsReplay:
     seed: int
     jobs: int
     setting: PsSetting = field(default_factory=PsSetting)
+    drawn: PsWorkloadOptions = field(default_factory=PsWorkloadOptions)
 
     @property
     def options(self) -> PsWorkloadOptions:
         """Parameters of the workload."""
         told = CONTENDERS[self.policy].told
-        return PsWorkloadOptions(jobs=self.jobs, unpredictable=self.share / 100.0, told=told)
+        return replace(self.drawn, jobs=self.jobs, unpredictable=self.share / 100.0, told=told)
 
     def description(self) -> dict[str, Any]:
         """Return all inputs that the numbers depend on."""

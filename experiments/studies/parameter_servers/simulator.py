@@ -3,7 +3,9 @@ r"""Simulator of a cluster of jobs with parameter servers in discrete time.
 A round lasts 240 s, as in a follow-on of AITurbo. A job whose allocation does not change stays in
 place; the others are placed together (`colocation.py`) in the order of the decision, and keep their
 previous allocation if the new one fits nowhere and the old one is still free. A job whose
-configuration or pods change, or that was stopped, first restarts while it holds its allocation.
+configuration or pods change, or that was stopped, first restarts while it holds its allocation. On
+nodes that differ in their GPUs, servers would take the cores beside the GPUs, which have the most
+room; a job that thus fits nowhere is placed anew, its workers first.
 
 `models/parameter_servers/step_time.py` gives the step time. Its coefficients were measured with
 pods on different nodes; transfers within a node are faster, so that with a fraction *s* of the
@@ -28,13 +30,14 @@ Zhao et al., "AITurbo: Unified Compute Allocation for Partial Predictable Traini
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from numbers import Integral
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from goodalloc.data.parameter_servers.rounds import NODE
 from goodalloc.data.parameter_servers.workload import check_ps_workload
+from goodalloc.experiments.studies.parameter_servers.setting import PsSetting
 from goodalloc.models.losses.loss_forecast import Forecast, forecast
 from goodalloc.models.parameter_servers.job import CORE_WEIGHT, GPU_WEIGHT, PsJob
 from goodalloc.models.parameter_servers.predictability import is_predictable
@@ -42,7 +45,6 @@ from goodalloc.models.parameter_servers.step_time import seconds_per_step
 from goodalloc.models.parameter_servers.tabulated_service import Pods, ServiceTable
 from goodalloc.models.parameter_servers.utilisation import IDLE, busy_parts
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
-from goodalloc.models.support.validation import require_count, require_number
 from goodalloc.solvers.parameter_servers.colocation import place_together, share_between_nodes
 from goodalloc.solvers.parameter_servers.policy import ActivePsJob, PsView
 
@@ -56,52 +58,11 @@ if TYPE_CHECKING:
     from goodalloc.solvers.parameter_servers.policy import PsDecision, PsPolicy
 
 
-#: Bandwidth within a node over that between nodes.
-WITHIN_NODES = 2.0
-
 #: Share of the steps done that at least seem to remain.
 LEAST_LEFT = 0.05
 
 #: Rounds without any progress after which a replay is given up.
 PATIENCE = 100
-
-
-@dataclass(frozen=True)
-class PsSetting:
-    """Cluster and rules of a replay.
-
-    Parameters
-    ----------
-    nodes
-        Of Optimus's artifact, each of 16 cores and 2 GPUs.
-    interval
-        Seconds of a round.
-    restart_seconds
-        Seconds of a change; 30 s as in Pollux, since none is published for AITurbo.
-    within_nodes
-        Bandwidth within a node over between nodes, the 2 of (1).
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
-    """
-
-    nodes: int = 12
-    interval: float = 240.0
-    restart_seconds: float = 30.0
-    within_nodes: float = WITHIN_NODES
-
-    def __post_init__(self) -> None:
-        require_count("Setting: nodes", self.nodes, 1)
-        require_number("Setting: interval", self.interval, 0.0, strict=True)
-        require_number("Setting: restart_seconds", self.restart_seconds, 0.0)
-        require_number("Setting: within_nodes", self.within_nodes, 1.0)
-
-    @property
-    def capacity(self) -> Floats:
-        """Cores and GPUs of every node, shape (nodes, 2)."""
-        return np.tile(NODE, (self.nodes, 1))
 
 
 @dataclass
@@ -137,6 +98,12 @@ class SimulatedPsJob:
     busy: Busy = IDLE
     completion: float | None = None
 
+    @cached_property
+    def asked_seconds(self) -> float:
+        """Seconds of a step with the requested allocation."""
+        told = self.submission
+        return float(seconds_per_step(told.step_time, told.asked, told.batch_size))
+
     def seen(self, restart_seconds: float) -> ActivePsJob:
         """Return the job as a scheduler sees it."""
         told = self.submission
@@ -153,9 +120,8 @@ class SimulatedPsJob:
             current=None if self.cell is None else told.choices.at(self.cell),
             restart_seconds=restart_seconds,
         )
-        step = float(seconds_per_step(told.step_time, told.asked, told.batch_size))
         predictable = is_predictable(told.confidence, found.error)
-        left = (told.steps - self.done) * step
+        left = (told.steps - self.done) * self.asked_seconds
         return ActivePsJob(job, asked, self.done, self.attained, predictable, left)
 
     def give(self, cell: Cell | None, pods: Indices | None, setting: PsSetting) -> None:
@@ -207,7 +173,8 @@ class PsRoundRecord(NamedTuple):
         Of the jobs that ran: tables of one cell with the resources of a pod of each kind, their
         cells, and their pods, shape (jobs, 2, nodes).
     utilisation
-        Share of the cores and of the GPUs of every node that computed, shape (nodes, 2).
+        Share of the cores and of the GPUs of every node that computed, shape (nodes, 2); NaN where
+        there are none.
     """
 
     view: PsView
@@ -239,7 +206,7 @@ class PsSimulator:
 
     workload: tuple[PsSubmission, ...]
     policy: PsPolicy
-    setting: PsSetting = PsSetting()
+    setting: PsSetting = field(default_factory=PsSetting)
     time: float = field(default=0.0, init=False)
     jobs: list[SimulatedPsJob] = field(init=False)
     _idle: int = field(default=0, init=False)
@@ -294,7 +261,9 @@ class PsSimulator:
             if job.completion is not None:
                 job.give(None, None, setting)
         cells = ((),) * len(tables)
-        utilisation = busy / (setting.interval * setting.capacity)
+        has = setting.capacity
+        nothing = np.full(has.shape, np.nan)
+        utilisation = np.divide(busy / setting.interval, has, out=nothing, where=has > 0)
         return PsRoundRecord(view, decision, tables, cells, pods, utilisation)
 
     def _check(self, decision: PsDecision, active: list[SimulatedPsJob]) -> None:
@@ -347,9 +316,9 @@ class PsSimulator:
                 job.give(None, None, self.setting)
         for job, cell in moving:
             table = pods_of(job.submission, cell)
-            pods, placed = place_together([table], [()], np.maximum(left, 0))
-            if placed[0]:
-                job.give(cell, pods[0], self.setting)
+            pods = self._pods_of(table, np.maximum(left, 0))
+            if pods is not None:
+                job.give(cell, pods, self.setting)
             elif (
                 job.cell is None
                 or job.pods is None
@@ -360,6 +329,21 @@ class PsSimulator:
             assert job.cell is not None
             assert job.pods is not None
             left = left - taken(job.submission, job.cell, job.pods)
+
+    def _pods_of(self, table: ServiceTable, left: Floats) -> Indices | None:
+        """Return the pods of a job on the nodes, shape (2, nodes); None if they fit nowhere."""
+        pods, placed = place_together([table], [()], left)
+        if placed[0] or not self.setting.node_gpus:
+            return pods[0] if placed[0] else None
+        found = []
+        for kind in reversed(table.pods):
+            alone = ServiceTable(table.name, table.service, kind.number * kind.each, (kind,))
+            pods, placed = place_together([alone], [()], left)
+            if not placed[0]:
+                return None
+            left = left - np.outer(pods[0, 0], kind.each)
+            found.append(pods[0, 0])
+        return np.stack(found[::-1])
 
 
 def pods_of(submission: PsSubmission, cell: Cell) -> ServiceTable:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from goodalloc.data.parameter_servers.workload import PsWorkloadOptions, ps_workload
-from goodalloc.experiments.studies.parameter_servers.simulator import PsSetting, PsSimulator
+from goodalloc.experiments.studies.parameter_servers.setting import PsSetting
+from goodalloc.experiments.studies.parameter_servers.simulator import PsSimulator
 from goodalloc.models.parameter_servers.configuration import PsConfiguration
 from goodalloc.models.parameter_servers.job import Measure, PsJob, service_table
 from goodalloc.models.parameter_servers.step_time import seconds_per_step

@@ -27,7 +27,7 @@ from goodalloc.experiments.studies.parameter_servers.aiturbo_task import (
     PsReplay,
     replay_outcome,
 )
-from goodalloc.experiments.studies.parameter_servers.simulator import PsSetting
+from goodalloc.experiments.studies.parameter_servers.setting import PsSetting
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,8 @@ import pytest
 
 from goodalloc.data.parameter_servers.workload import PsWorkloadOptions, ps_workload
 from goodalloc.data.workloads.loss_runs import draw_losses
-from goodalloc.experiments.studies.parameter_servers.simulator import PsSetting, PsSimulator, taken
+from goodalloc.experiments.studies.parameter_servers.setting import PsSetting
+from goodalloc.experiments.studies.parameter_servers.simulator import PsSimulator, taken
 from goodalloc.models.parameter_servers.configuration import PsConfiguration
 from goodalloc.models.parameter_servers.service_feasibility import pod_violations
 from goodalloc.models.parameter_servers.step_time import seconds_per_step
