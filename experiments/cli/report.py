@@ -202,7 +202,7 @@ def confirm_result(name: str, plan: Plan, found: Reproduced) -> None:
 
 def _spent(name: str, found: Reproduced) -> tuple[float, dict[str, str]]:
     """Return the processor seconds of the tasks, and the digests of all code that took part."""
-    seconds, modules = spent_on(task.folder for task in found.tasks)
+    seconds, modules = spent_on(found.tasks)
     modules |= code_digests(used_modules())
     took_part = taking_part(ENTRIES[name].module, modules)
     return seconds, {one: modules[one] for one in took_part}

@@ -99,12 +99,17 @@ def _imported_studies(root: str) -> frozenset[str]:
 
 
 def _imports(tree: ast.Module) -> Iterator[str]:
-    """Yield what a module imports anywhere, below `goodalloc`; names may be those of objects."""
+    """Yield what a module imports anywhere, or names by a dotted path, below `goodalloc`.
+
+    Names may be those of objects.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = [one.name for one in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
             names = [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names = [node.value.partition(":")[0]]
         else:
             continue
         yield from (name.partition(".")[2] for name in names if name.startswith("goodalloc."))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.models.round.allocation import Allocation
-from goodalloc.solvers.exact.highs import solve_highs
+from goodalloc.solvers.interface.base import find_solver
 
 if TYPE_CHECKING:
     from goodalloc.models.round.cluster import Cluster
@@ -65,7 +65,8 @@ def solve_shuffled(
         replace(instance.jobs[job], placement=_moved(present[job], nodes)) for job in jobs
     )
     fallback = None if start is None else _reordered(start, jobs, nodes)
-    answer = solve_highs(replace(instance, jobs=order), stop=stop, start=fallback)
+    solve = find_solver("highs")
+    answer: Answer = solve(replace(instance, jobs=order), stop=stop, start=fallback)
     found = answer.allocation
     if found is not None:
         found = _reordered(found, np.argsort(jobs), np.argsort(nodes))

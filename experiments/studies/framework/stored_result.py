@@ -26,6 +26,7 @@ from goodalloc.data.documents.json_file import (
 )
 from goodalloc.experiments.support.module_code import (
     GONE,
+    STUDIES,
     changed_modules,
     code_digests,
     taking_part,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.support.tasks import Task
 
 STORED_FORMAT = "goodalloc-stored-result"
 
@@ -289,13 +291,13 @@ def _origin(document: Mapping[str, Any]) -> ResultOrigin:
     return ResultOrigin(**told)
 
 
-def spent_on(folders: Iterable[Path]) -> tuple[float, dict[str, str]]:
+def spent_on(tasks: Iterable[Task]) -> tuple[float, dict[str, str]]:
     """Return the processor seconds of tasks and the digests of the code that did their work.
 
     Parameters
     ----------
-    folders
-        Folders of the tasks.
+    tasks
+        Tasks that are done.
 
     Raises
     ------
@@ -304,24 +306,28 @@ def spent_on(folders: Iterable[Path]) -> tuple[float, dict[str, str]]:
 
     Examples
     --------
-    >>> from pathlib import Path
     >>> from goodalloc.experiments.studies.framework import spent_on
-    >>> try:
-    ...     spent_on([Path("no-such-task")])
-    ... except ValueError as error:
-    ...     print(str(error).partition(";")[0])
-    Folder 'no-such-task': its records are of other code (nothing tells by which)
+    >>> spent_on([])
+    (0.0, {})
     """
     seconds, modules = 0.0, dict[str, str]()
-    for folder in folders:
-        origin = origin_of(folder)
-        changed = changed_modules(origin.modules)
-        if changed or not origin.modules:
+    for task in tasks:
+        origin = origin_of(task.folder)
+        took_part = taking_part(_root(task), origin.modules)
+        there = {name: origin.modules[name] for name in took_part}
+        changed = changed_modules(there)
+        if changed or not there:
             why = f"module {changed[0]} has changed since" if changed else "nothing tells by which"
             raise ValueError(
-                f"Folder '{folder}': its records are of other code ({why}); expected none, so "
+                f"Folder '{task.folder}': its records are of other code ({why}); expected none, so "
                 "remove it, and run the command again."
             )
         seconds += origin.processor_seconds
-        modules |= origin.modules
+        modules |= there
     return round(seconds, 1), modules
+
+
+def _root(task: Task) -> str:
+    """Return the module that a task's work begins in: of its class, or of a policy of a study."""
+    policy = str(getattr(task, "policy", "")).partition(":")[0].partition(".")[2]
+    return policy if policy.startswith(STUDIES) else type(task).__module__.partition(".")[2]

@@ -8,13 +8,9 @@ which the description of the profiles is written.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from goodalloc.data.applications.gpu_types import gpu_types, load_type_profile
-from goodalloc.data.applications.profiles import application_names
 from goodalloc.data.documents.shipped import read_shipped
-from goodalloc.data.gavel.model import SHIPPED as GAVEL_RATES
-from goodalloc.data.parameter_servers.step_times import load_step_time, step_time_names
 from goodalloc.experiments.reporting.plots import COLOURS, figure_of, new_axes
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
@@ -65,47 +61,56 @@ class ProfileFitRow(NamedTuple):
     maximum_percent: float
 
 
-def _percent(median: float, percentile_90: float, maximum: float) -> tuple[float, float, float]:
-    first, second, third = (rounded(100.0 * one, 4) for one in (median, percentile_90, maximum))
-    return first, second, third
+def _percent(errors: Mapping[str, float]) -> tuple[float, float, float]:
+    """Return the median, the 90th percentile and the maximum of noted errors in per cent."""
+    median, percentile_90, maximum = (
+        rounded(100.0 * errors[name], 4) for name in ("median", "percentile_90", "maximum")
+    )
+    return median, percentile_90, maximum
+
+
+def _document(path: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(read_shipped(path))
+    return document
 
 
 def _applications() -> Iterator[ProfileFitRow]:
     """Yield the errors of Pollux's applications on every type of GPU."""
-    for gpu_type in gpu_types():
-        for name in application_names():
-            profile = load_type_profile(name, gpu_type)
-            fit = profile.fit_errors
-            for quantity, errors in (("pass", fit.gradient_time), ("step", fit.step_time)):
+    first = _document("profiles/applications.json")["applications"]
+    types = {"t4": first, **_document("profiles/gpu_types.json")["gpu_types"]}
+    for gpu_type, applications in types.items():
+        for name, entry in sorted(applications.items()):
+            fit = entry["fit_errors"]
+            largest = entry.get("atomic_maximum") or entry["batch"]["atomic_maximum"]
+            for quantity in ("pass", "step"):
+                errors = fit["gradient_time" if quantity == "pass" else "step_time"]
                 yield ProfileFitRow(
                     "applications",
                     gpu_type,
                     name,
                     quantity,
-                    fit.observations,
-                    int(profile.batch.atomic_maximum),
-                    rounded(fit.loss, 4),
-                    *_percent(*errors),
+                    fit["observations"],
+                    int(largest),
+                    rounded(fit["loss"], 4),
+                    *_percent(errors),
                 )
 
 
 def _step_times() -> Iterator[ProfileFitRow]:
     """Yield the errors of steps with parameter servers."""
-    for name in step_time_names():
-        fit = load_step_time(name)
-        errors = _percent(*fit.errors)
-        yield ProfileFitRow("step times", "", name, "step", fit.measurements, None, None, *errors)
+    for name, entry in _document("profiles/step_times.json")["models"].items():
+        count, errors = entry["measurements"], _percent(entry["errors"])
+        yield ProfileFitRow("step times", "", name, "step", count, None, None, *errors)
 
 
 def _rates() -> Iterator[ProfileFitRow]:
     """Yield the errors of the rates of Gavel's jobs."""
-    noted = json.loads(read_shipped(GAVEL_RATES))["errors"]
+    noted = _document("gavel_rates.json")["errors"]
     for key, quantity in RATES.items():
         for gpu_type, errors in noted[key].items():
-            values = (errors["median"], errors["percentile_90"], errors["maximum"])
             count = errors["measurements"]
             yield ProfileFitRow(
-                "rates", gpu_type, "all", quantity, count, None, None, *_percent(*values)
+                "rates", gpu_type, "all", quantity, count, None, None, *_percent(errors)
             )
 
 

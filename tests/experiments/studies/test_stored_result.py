@@ -88,8 +88,8 @@ def test_a_table_without_rows_is_refused(tmp_path: Path) -> None:
 class Work:
     """A task that leaves a folder."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, policy: str = "") -> None:
+        self.folder, self.policy = folder, policy
 
     def run(self, report: Any) -> None:
         self.folder.mkdir(exist_ok=True)
@@ -100,7 +100,7 @@ def test_tasks_tell_their_seconds_and_their_code(tmp_path: Path) -> None:
     """Runs add up, and code that changed between two of them stays noticed."""
     tasks = [Work(tmp_path / "a"), Work(tmp_path / "b")]
     assert run_tasks(tasks) == {}
-    seconds, modules = spent_on(task.folder for task in tasks)
+    seconds, modules = spent_on(tasks)
     assert seconds >= 0.0
     assert modules == code_digests(modules)
     path = tmp_path / "a" / ORIGIN
@@ -112,13 +112,37 @@ def test_tasks_tell_their_seconds_and_their_code(tmp_path: Path) -> None:
     assert run_tasks(tasks) == {}
     assert json.loads(path.read_text(encoding="utf-8"))["processor_seconds"] >= 100.0
     with pytest.raises(ValueError, match=f"module {name} has changed since"):
-        spent_on(task.folder for task in tasks)
+        spent_on(tasks)
 
 
 def test_a_folder_of_unknown_origin_is_refused(tmp_path: Path) -> None:
     """Also if the file is not what it should be."""
     with pytest.raises(ValueError, match="nothing tells by which"):
-        spent_on([tmp_path])
+        spent_on([Work(tmp_path)])
     (tmp_path / ORIGIN).write_text("{}", encoding="utf-8")
     with pytest.raises(ValueError, match="tells no origin of records"):
-        spent_on([tmp_path])
+        spent_on([Work(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    ("policy", "study", "counts"),
+    [
+        ("", "classical.hesrpt", False),
+        ("pollux", "classical.hesrpt", False),
+        ("goodalloc.experiments.studies.classical.hesrpt:Mine", "classical.hesrpt", True),
+        ("goodalloc.experiments.studies.classical.hesrpt:Mine", "classical.allox", False),
+    ],
+)
+def test_a_task_is_of_a_study_only_if_its_policy_is(
+    policy: str, study: str, counts: bool, tmp_path: Path
+) -> None:
+    """Its process may have loaded others, whose code may change."""
+    modules = code_digests(["models.round.job"])
+    modules[f"experiments.studies.{study}"] = "00000000"
+    document = {"processor_seconds": 1.0, "modules": modules}
+    (tmp_path / ORIGIN).write_text(json.dumps(document), encoding="utf-8")
+    if counts:
+        with pytest.raises(ValueError, match=f"{study} has changed since"):
+            spent_on([Work(tmp_path, policy)])
+    else:
+        assert spent_on([Work(tmp_path, policy)]) == (1.0, code_digests(["models.round.job"]))
