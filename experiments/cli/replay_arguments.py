@@ -251,8 +251,8 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
         default=[()],
         metavar="NUMBERS",
         help="numbers of the published workloads, or seeds of drawn ones and of searches, as 1-8 "
-        "(default: 1-8 for table2, fig7, fig8a, fig8b, fig8c and the questions about Pollux, 1-5 "
-        "for gandiva and antman, else 6; with --quick 6)",
+        "(default: 1-8 for table2, fig7, fig8a, fig8b, fig8c and the questions about Pollux, 1-3 "
+        "for table3, 1-5 for gandiva and antman, else 6; with --quick 6, 1 for table3)",
     )
     parser.add_argument(
         "--seeds",

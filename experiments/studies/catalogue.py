@@ -114,6 +114,12 @@ STUDIES: Mapping[str, Entry] = {
         "Policies by what they are told and who chooses the batch sizes",
         "comparisons.equal_terms:EQUAL_TERMS",
     ),
+    "overheads-pollux": Entry(
+        "overheads-pollux: restarts, fits, batch choices and decisions, published and ours "
+        "(OSDI'21)",
+        "comparisons.pollux_overheads:OVERHEADS_POLLUX",
+        clocked=("clocked", "clocked_least", "clocked_greatest"),
+    ),
     "similar-jobs": Entry(
         "Step times predicted from jobs of other applications, one left out at a time",
         "comparisons.similar_jobs:SIMILAR_JOBS",

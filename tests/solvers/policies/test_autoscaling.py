@@ -246,7 +246,8 @@ def test_figure_9_adds_up_what_nodes_cost(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(cloud, "JOB", (Submission("short", 0, "cifar10", 1, 128),))
     plan = Plan(tmp_path)
     tasks = cloud.FIGURE_9.tasks(plan)
-    assert len({task.folder for task in tasks}) == 2 * len(cloud.VARIANTS)
+    conditions = {variant.conditions for variant in cloud.VARIANTS}
+    assert len({task.folder for task in tasks}) == len(cloud.VARIANTS) + len(conditions)
     monkeypatch.setattr(cloud, "VARIANTS", cloud.VARIANTS[:1])
     run_tasks(tasks[:2])
     rows = cloud.FIGURE_9.rows(plan)
@@ -260,7 +261,7 @@ def test_figure_9_adds_up_what_nodes_cost(tmp_path: Path, monkeypatch: pytest.Mo
     seconds = [*rounds.time.diff().iloc[1:], last - rounds.time.iloc[-1]]
     paid = sum(nodes * spent for nodes, spent in zip(rounds.nodes, seconds, strict=True))
     assert cost.goodput == pytest.approx(paid / 3600, rel=1e-3)
-    assert len(cloud.FIGURE_9.plot(plan, rows).axes) == 2
+    assert len(cloud.FIGURE_9.plot(plan, rows).axes) == 3
 
 
 @pytest.mark.parametrize(
