@@ -48,8 +48,8 @@ what:
   types and cores   synergy, sia, restrictions, mixed, openb
   AITurbo           predictability, step-times, exchange, overheads, aiturbo-replay; aiturbo
   other systems     allox, hesrpt, slaq, themis, themis-auctions, gandiva, antman, time-shares,
-                    gavel, gavel-cost, gavel-levels, gavel-packing, traces; family compares all
-                    policies
+                    gavel, gavel-cost, gavel-levels, gavel-load, gavel-packing, traces; family
+                    compares all policies
   training here     digits-efficiency, adaptive-batch, elastic; training
 """
 
