@@ -49,10 +49,10 @@ if TYPE_CHECKING:
     from goodalloc.experiments.studies.gavel.load_task import LoadOutcome
     from goodalloc.experiments.studies.gavel.sustainable_load import SustainableLoad
 
-#: Jobs an hour on the published grids, steps of 0.4 to 6 and of 0.3 to 3, mostly near the knees.
+#: Jobs an hour on the published grids, steps of 0.4 to 6 and of 0.3 to 3, most near the knees.
 LOADS: Mapping[str, tuple[float, ...]] = {
-    "single": (1.6, 3.2, 4.0, 4.8, 5.2, 5.6, 6.0),
-    "multiple": (1.2, 1.8, 2.1, 2.4, 2.7, 3.0),
+    "single": (3.2, 4.0, 4.8, 5.2, 5.6, 6.0),
+    "multiple": (1.2, 2.1, 2.4, 2.7),
 }
 QUICK_LOADS: Mapping[str, tuple[float, ...]] = {"single": (3.2, 5.6), "multiple": (1.2, 2.7)}
 
