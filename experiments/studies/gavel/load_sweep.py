@@ -49,12 +49,12 @@ if TYPE_CHECKING:
     from goodalloc.experiments.studies.gavel.load_task import LoadOutcome
     from goodalloc.experiments.studies.gavel.sustainable_load import SustainableLoad
 
-#: Jobs an hour on the published grids, steps of 0.4 to 6 and of 0.3 to 3, most near the knees.
+#: Jobs an hour, at most the published 6 and 3, most near the knees; many with published values.
 LOADS: Mapping[str, tuple[float, ...]] = {
     "single": (3.2, 4.0, 4.8, 5.2, 5.6, 6.0),
-    "multiple": (1.2, 2.1, 2.4, 2.7),
+    "multiple": (1.2, 2.0, 2.4, 2.8),
 }
-QUICK_LOADS: Mapping[str, tuple[float, ...]] = {"single": (3.2, 5.6), "multiple": (1.2, 2.7)}
+QUICK_LOADS: Mapping[str, tuple[float, ...]] = {"single": (3.2, 5.6), "multiple": (1.2, 2.8)}
 
 #: Trace and load at which the other ways to shares and rounds are compared.
 COMPARED = ("single", 3.2)
@@ -62,6 +62,27 @@ COMPARED = ("single", 3.2)
 #: The published ratio of average completion times, the largest of all its experiments.
 PUBLISHED = 3.5
 
+
+class PublishedHours(NamedTuple):
+    """Average completion times that notebooks of the published code print, for one seed.
+
+    They print them with their distributions of completion times (`continuous_jobs.ipynb` and
+    `continuous_jobs_multigpu.ipynb` in `scheduler/notebooks/figures/evaluation`), not those of all
+    seeds, which Figures 8 and 9 draw.
+    """
+
+    aware: float
+    blind: float
+
+
+#: Those that we know, by trace and jobs an hour.
+PUBLISHED_HOURS: Mapping[tuple[str, float], PublishedHours] = {
+    ("single", 3.2): PublishedHours(16.08, 23.59),
+    ("single", 4.0): PublishedHours(16.82, 23.49),
+    ("single", 4.8): PublishedHours(18.97, 35.79),
+    ("single", 5.6): PublishedHours(28.96, 95.99),
+    ("multiple", 2.8): PublishedHours(55.78, 169.93),
+}
 
 #: Size of whole and of quick replays.
 SIZE, QUICK = Size(GPUS, 2000, 4000, 5000, 10000, 3), Size(12, 100, 200, 300, 700, 2)
@@ -121,6 +142,8 @@ class LoadRow(NamedTuple):
         Growth of the queue while the jobs that count came, in parts of the jobs that came.
     aware_unfinished_percent, blind_unfinished_percent
         Jobs that count and are not complete at the end.
+    published_aware_jct_hours, published_blind_jct_hours, published_blind_over_aware
+        Of one published seed, and their ratio; blank where they are not known.
     published_largest_ratio
         Ratio reported by the paper, of no particular load.
     """
@@ -143,6 +166,9 @@ class LoadRow(NamedTuple):
     blind_stay_percent: Estimate
     aware_unfinished_percent: float
     blind_unfinished_percent: float
+    published_aware_jct_hours: float | None
+    published_blind_jct_hours: float | None
+    published_blind_over_aware: float | None
     published_largest_ratio: float
 
 
@@ -173,6 +199,7 @@ def _row(
     blind: Sequence[LoadOutcome],
 ) -> LoadRow:
     trace, rounds, load = cell
+    published = PUBLISHED_HOURS.get((trace, load))
 
     def ratio(hours: Callable[[LoadOutcome], float]) -> Estimate:
         both = zip(blind, aware, strict=True)
@@ -197,6 +224,9 @@ def _row(
         blind_stay_percent=estimate_of([one.stay_percent for one in blind]),
         aware_unfinished_percent=rounded(float(np.mean([a.unfinished_percent for a in aware])), 3),
         blind_unfinished_percent=rounded(float(np.mean([b.unfinished_percent for b in blind])), 3),
+        published_aware_jct_hours=published and published.aware,
+        published_blind_jct_hours=published and published.blind,
+        published_blind_over_aware=published and rounded(published.blind / published.aware, 3),
         published_largest_ratio=PUBLISHED,
     )
 
@@ -214,13 +244,21 @@ def _shown(rows: list[LoadRow]) -> Rows:
             "types equal (h)": row.blind_jct_hours.text(),
             "ratio": row.blind_over_aware.text(".2f"),
             "ratio, published window": row.window_blind_over_aware.text(".2f"),
-            "published": f"up to {row.published_largest_ratio:g}",
+            "published": _published(row),
             "stay (%)": f"{row.aware_stay_percent.text()}; {row.blind_stay_percent.text()}",
             "unfinished (%)": f"{row.aware_unfinished_percent:.2f}; "
             f"{row.blind_unfinished_percent:.2f}",
         }
         for row in rows
     ]
+
+
+def _published(row: LoadRow) -> str:
+    """Return the published hours and their ratio, or the largest ratio where they are unknown."""
+    if row.published_blind_over_aware is None:
+        return f"up to {row.published_largest_ratio:g}"
+    hours = f"{row.published_aware_jct_hours:.1f}; {row.published_blind_jct_hours:.1f}"
+    return f"{hours}: {row.published_blind_over_aware:.2f}"
 
 
 NOTE = """\
@@ -251,6 +289,7 @@ def _plot(_: Plan, rows: list[LoadRow]) -> Figure:
             _draw(ratios, loads, ratio, label, colour, line)
         ratios.axhline(PUBLISHED, color="#555555", linewidth=0.9, linestyle="-.")
         ratios.text(0.0, PUBLISHED, " published: up to 3.5", va="bottom", fontsize="small")
+        _draw_published(times, ratios, mine)
         _draw_sustainable(times, ratios, mine[-1])
         times.set_yscale("log", base=2)
         times.yaxis.set_major_formatter("{x:g}")
@@ -282,6 +321,22 @@ def _draw(
         markersize=4,
         capsize=2,
     )
+
+
+def _draw_published(times: Axes, ratios: Axes, rows: list[LoadRow]) -> None:
+    """Draw the published values, as far as they are known."""
+    known = [
+        (row.jobs_per_hour, PUBLISHED_HOURS[row.trace, row.jobs_per_hour])
+        for row in rows
+        if (row.trace, row.jobs_per_hour) in PUBLISHED_HOURS
+    ]
+    loads = [load for load, _ in known]
+    for ax, values, colour, label in (
+        (times, [hours.aware for _, hours in known], COLOURS[0], "published, known"),
+        (times, [hours.blind for _, hours in known], COLOURS[1], "published, equal"),
+        (ratios, [hours.blind / hours.aware for _, hours in known], "black", "published"),
+    ):
+        ax.plot(loads, values, "x", color=colour, markersize=8, markeredgewidth=2, label=label)
 
 
 def _draw_sustainable(times: Axes, ratios: Axes, row: LoadRow) -> None:
