@@ -5,8 +5,8 @@ Thousands of jobs of Gavel's generator come to 36 GPUs of each of three types, o
 cluster up, and jobs go on coming until those that count are complete, or as many more have come:
 jobs that are not complete then count with their time so far. The average completion time under
 max-min fairness that knows the types stands beside that which takes them for equal, with the growth
-of both queues and the largest loads at which they could settle (`sustainable_load.py`). At one load
-shares and rounds also come about in two other ways (`ROUNDS`).
+of both queues and the largest loads at which they could settle (`sustainable_load.py`). In quick
+replays, shares and rounds come about in two other ways, too, at one load (`ROUNDS`).
 
 References
 ----------
@@ -52,11 +52,11 @@ if TYPE_CHECKING:
 #: Jobs an hour, at most the published 6 and 3, most near the knees; many with published values.
 LOADS: Mapping[str, tuple[float, ...]] = {
     "single": (3.2, 4.0, 4.8, 5.2, 5.6, 6.0),
-    "multiple": (1.2, 2.0, 2.4, 2.8),
+    "multiple": (1.2, 2.0, 2.8),
 }
-QUICK_LOADS: Mapping[str, tuple[float, ...]] = {"single": (3.2, 5.6), "multiple": (1.2, 2.8)}
+QUICK_LOADS: Mapping[str, tuple[float, ...]] = {"single": (3.2, 5.6), "multiple": (2.8,)}
 
-#: Trace and load at which the other ways to shares and rounds are compared.
+#: Trace and load at which quick replays compare the other ways to shares and rounds.
 COMPARED = ("single", 3.2)
 
 #: The published ratio of average completion times, the largest of all its experiments.
@@ -91,7 +91,7 @@ SIZE, QUICK = Size(GPUS, 2000, 4000, 5000, 10000, 3), Size(12, 100, 200, 300, 70
 def _cells(plan: Plan) -> list[tuple[str, str, float]]:
     """Return the traces, rounds and loads that are compared."""
     loads = QUICK_LOADS if plan.quick else LOADS
-    others = [name for name in ROUNDS if name != "published"]
+    others = [name for name in ROUNDS if name != "published"] if plan.quick else []
     sweep = [(trace, "published", load) for trace in TRACES for load in loads[trace]]
     return sweep + [(COMPARED[0], name, COMPARED[1]) for name in others]
 
