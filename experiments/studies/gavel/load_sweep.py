@@ -85,7 +85,7 @@ PUBLISHED_HOURS: Mapping[tuple[str, float], PublishedHours] = {
 }
 
 #: Size of whole and of quick replays.
-SIZE, QUICK = Size(GPUS, 2000, 4000, 5000, 10000, 3), Size(12, 100, 200, 300, 700, 2)
+SIZE, QUICK = Size(GPUS, 2000, 4000, 5000, 10000, 3), Size(12, 50, 100, 150, 400, 2)
 
 
 def _cells(plan: Plan) -> list[tuple[str, str, float]]:

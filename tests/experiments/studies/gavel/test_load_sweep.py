@@ -179,7 +179,7 @@ def test_rows_have_both_policies_side_by_side(
     for task in GAVEL_LOAD.tasks(plan):
         task.run(lambda _: None)
     rows = GAVEL_LOAD.rows(plan)
-    assert [row.rounds for row in rows] == ["published"] * 4 + ["strict", "interior"]
+    assert [row.rounds for row in rows] == ["published"] * 3 + ["strict", "interior"]
     assert {"trace", "aware_jct_hours", "blind_over_aware_half_width"} <= set(columns_of(rows[0]))
     assert all(row.aware_of_sustainable_percent < row.blind_of_sustainable_percent for row in rows)
     assert all(row.blind_over_aware.mean > 1.0 for row in rows)
