@@ -179,7 +179,7 @@ OTHERS: Mapping[str, Entry] = {
     "gavel-load": Entry(
         "gavel-load: what knowing the types of GPU is worth by the load, over thousands of jobs",
         "gavel.load_sweep:GAVEL_LOAD",
-        minutes=25,
+        minutes=3,
     ),
     "gavel-packing": Entry(
         "gavel-packing: jobs that share GPUs in pairs beside jobs alone, on Gavel's throughputs",
