@@ -68,6 +68,7 @@ COUNTERPARTS: Mapping[str, str] = {
     "gavel": "Gavel (OSDI'20): 1.4 times less makespan; [more](../formulations/GAVEL.md)",
     "gavel-cost": "Gavel (OSDI'20): 1.4 times less cost; [more](../formulations/GAVEL.md)",
     "gavel-levels": "Gavel (OSDI'20): hierarchical fairness; [more](../formulations/GAVEL.md)",
+    "gavel-load": "Gavel (OSDI'20), Figures 8, 9: 3.5 times shorter average completion",
     "gavel-packing": "Gavel (OSDI'20): space sharing; [more](../formulations/GAVEL.md)",
     "time-shares": "Gavel (OSDI'20), POP (SOSP'21); [more](../formulations/POP.md)",
     "themis-auctions": "Themis (NSDI'20): truthful auctions; [more](../formulations/THEMIS.md)",

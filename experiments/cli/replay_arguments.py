@@ -51,8 +51,8 @@ what:
   AITurbo           predictability, step-times, step-bandwidth, exchange, overheads,
                     aiturbo-replay, aiturbo-conditions; aiturbo
   other systems     allox, hesrpt, slaq, themis, themis-auctions, gandiva, antman, time-shares,
-                    gavel, gavel-cost, gavel-levels, gavel-packing, traces; family compares all
-                    policies
+                    gavel, gavel-cost, gavel-levels, gavel-load, gavel-packing, traces; family
+                    compares all policies
   training here     digits-efficiency, adaptive-batch, elastic; training
 """
 

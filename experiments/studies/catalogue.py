@@ -205,6 +205,11 @@ OTHERS: Mapping[str, Entry] = {
         "gavel.levels:GAVEL_LEVELS",
         minutes=0.5,
     ),
+    "gavel-load": Entry(
+        "gavel-load: what knowing the types of GPU is worth by the load, over thousands of jobs",
+        "gavel.load_sweep:GAVEL_LOAD",
+        minutes=3,
+    ),
     "gavel-packing": Entry(
         "gavel-packing: jobs that share GPUs in pairs beside jobs alone, on Gavel's throughputs",
         "gavel.packing:PACKING",
