@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from goodalloc.experiments.studies.framework.records import Rows
     from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.experiments.support.tasks import Task
-    from goodalloc.models.shared_gpus.shared_speed import Sharing
     from goodalloc.solvers.policies.policy import BatchSizes, Decision, Policy, Round
 
 #: Policies that decide on GPUs of one type.
@@ -126,7 +125,7 @@ class Judged:
         return self.policy.batch_sizes
 
     @property
-    def sharing(self) -> Sharing | None:
+    def sharing(self) -> object:
         """Sharing of GPUs by the policy; None where its jobs share none."""
         return getattr(self.policy, "sharing", None)
 
