@@ -45,7 +45,6 @@ TO_SOURCE = {
     "experiments/studies/predictability/predictability.md": 1,
     "experiments/studies/shared_gpus/antman.md": 1,
     "experiments/studies/shared_gpus/gandiva.md": 1,
-    "experiments/studies/sia_and_synergy/sia.md": 1,
     "experiments/studies/training/adaptive-batch.md": 1,
     "experiments/studies/training/digits-efficiency.md": 1,
     "experiments/studies/training/elastic.md": 1,
