@@ -288,7 +288,7 @@ def _plot(_: Plan, rows: list[LoadRow]) -> Figure:
         ):
             _draw(ratios, loads, ratio, label, colour, line)
         ratios.axhline(PUBLISHED, color="#555555", linewidth=0.9, linestyle="-.")
-        ratios.text(0.0, PUBLISHED, " published: up to 3.5", va="bottom", fontsize="small")
+        ratios.text(0.0, PUBLISHED, " published: up to 3.5", va="top", fontsize="small")
         _draw_published(times, ratios, mine)
         _draw_sustainable(times, ratios, mine[-1])
         times.set_yscale("log", base=2)
