@@ -54,9 +54,11 @@ COUNTERPARTS: Mapping[str, str] = {
         for name, entry in PUBLISHED.items()
     },
     **dict.fromkeys(STUDIES, "none: the question is not asked in Pollux (OSDI'21)"),
+    "overheads-pollux": "Pollux (OSDI'21): overheads that it states",
     "tie-rules": "Pollux (OSDI'21), Figure 8c",
     "synergy": "Synergy (OSDI'22): TUNE within 10 % of OPT",
     "sia": "Sia (SOSP'23): results of its own simulator",
+    "sia-gavel": "Sia (SOSP'23): Gavel in its own simulator",
     "mixed": "none",
     "restrictions": "none: what the restrictions of Sia (SOSP'23) cost",
     "openb": "FGD (ATC'23), Figure 9a",

@@ -45,14 +45,14 @@ what:
   Pollux's paper    artifact, table2, table3, fig1, fig2, fig3, fig5, fig6, fig7, fig8a, fig8b,
                     fig8c, fig9; pollux
   its questions     exactness, disturbances, scale, objectives, remaining-time, knowledge,
-                    experience, noise, tie-rules, similar-jobs, equal-terms, advantage (up to
-                    hours each)
+                    experience, noise, tie-rules, similar-jobs, equal-terms, advantage,
+                    overheads-pollux (up to hours each)
   types and cores   synergy, sia, sia-gavel, restrictions, mixed, openb
   AITurbo           predictability, step-times, step-bandwidth, exchange, overheads,
                     aiturbo-replay, aiturbo-conditions; aiturbo
   other systems     allox, hesrpt, slaq, themis, themis-auctions, gandiva, antman, time-shares,
                     gavel, gavel-cost, gavel-levels, gavel-load, gavel-packing, traces; family
-                    compares all policies
+                    compares all policies, profile-fits the models that ship
   training here     digits-efficiency, adaptive-batch, elastic; training
 """
 
