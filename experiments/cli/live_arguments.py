@@ -66,8 +66,8 @@ def add_schedule(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--policy",
         default="pollux",
-        help="pollux (exact), pollux-untied, pollux-goodput, pollux-robust, "
-        "pollux-worst, pollux-genetic, pollux-greedy, equal, "
+        help="pollux (exact), pollux-untied, pollux-shuffled, pollux-goodput, "
+        "pollux-robust, pollux-worst, pollux-genetic, pollux-greedy, equal, "
         "tiresias, tiresias-gittins, fifo, or package.module:name (default: pollux)",
     )
     parser.add_argument(

@@ -27,7 +27,7 @@ from goodalloc.experiments.support.tasks import processor_seconds, run_tasks
 from goodalloc.experiments.support.workers import ALONE
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.mode import resources
-from goodalloc.models.support.validation import literal, require_choice
+from goodalloc.models.support.validation import did_you_mean, literal
 from goodalloc.solvers.policies.registry import make_policy
 
 if TYPE_CHECKING:
@@ -127,7 +127,13 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
     """Reproduce published tables and figures, with published values beside ours."""
     if arguments.what == "list":
         return _listed()
-    require_choice("What to reproduce", arguments.what, ("list", *GROUPS, *REPRODUCTIONS))
+    known = ("list", *GROUPS, *REPRODUCTIONS)
+    if arguments.what not in known:
+        raise ValueError(
+            f"What to reproduce is {literal(arguments.what)}{did_you_mean(arguments.what, known)}; "
+            f"expected one of list, {', '.join(GROUPS)}, or a study that `goodalloc reproduce "
+            "list` names."
+        )
     group = arguments.what in GROUPS
     names = GROUPS.get(arguments.what, (arguments.what,))
     pollux = _policies(arguments.policies)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 LIVE = (
     "pollux",
     "pollux-untied",
+    "pollux-shuffled",
     "pollux-goodput",
     "pollux-robust",
     "pollux-worst",

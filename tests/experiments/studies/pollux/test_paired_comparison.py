@@ -14,9 +14,11 @@ from goodalloc.experiments.studies.pollux.scenario import DISTURBED, LARGE, PUBL
 from goodalloc.experiments.studies.pollux.studies import (
     DISTURBANCES,
     EXACTNESS,
+    EXPERIENCE,
     KNOWLEDGE,
     NOISE,
     OBJECTIVES,
+    REMAINING_TIME,
     SCALE,
 )
 from goodalloc.models.round.cluster import Cluster
@@ -85,7 +87,15 @@ def test_scenarios_add_jobs_under_names_of_their_own() -> None:
 
 @pytest.mark.parametrize(
     ("study", "ways"),
-    [(EXACTNESS, 12), (DISTURBANCES, 6), (SCALE, 3), (OBJECTIVES, 7), (KNOWLEDGE, 5)],
+    [
+        (EXACTNESS, 12),
+        (DISTURBANCES, 6),
+        (SCALE, 3),
+        (OBJECTIVES, 5),
+        (REMAINING_TIME, 3),
+        (KNOWLEDGE, 3),
+        (EXPERIENCE, 3),
+    ],
 )
 def test_the_studies_replay_every_way_once(tmp_path: Path, study: object, ways: int) -> None:
     """Shared baselines are replayed once a workload; different ways never share a folder."""
