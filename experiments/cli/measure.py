@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from goodalloc.experiments.measure.crew import Crew
     from goodalloc.experiments.measure.profile_fit import ProfileFit
-    from goodalloc.models.goodput.model import GoodputModel
 
 #: Seconds within which the processes of a killed measurement end.
 LAST_ORDER = 2.0
@@ -218,7 +217,8 @@ def fit_command(arguments: argparse.Namespace) -> Output:
     if not fit.held_out:
         texts.append("too few configurations to hold any out")
     if arguments.out is not None:
-        texts.append(_write_fit(arguments, fit, name, model, rows))
+        write_model(arguments.out, name, model, rows, fit.profile.facts)
+        texts.append(_draw_fit(arguments, fit, name))
     if instance is not None and arguments.into is not None:
         jobs = 1 if arguments.jobs is None else arguments.jobs
         added = with_jobs(instance, name, model, int(profile.replicas.max()), jobs)
@@ -228,18 +228,11 @@ def fit_command(arguments: argparse.Namespace) -> Output:
     return Output("\n\n".join(texts), data)
 
 
-def _write_fit(
-    arguments: argparse.Namespace,
-    fit: ProfileFit,
-    name: str,
-    model: GoodputModel,
-    rows: list[dict[str, Any]],
-) -> str:
-    """Write model and figure, and return the line that names them."""
+def _draw_fit(arguments: argparse.Namespace, fit: ProfileFit, name: str) -> str:
+    """Draw the figure beside the written model, and return the line that names both."""
     from goodalloc.experiments.measure.profile_plot import plot_profile
     from goodalloc.experiments.reporting.plots import save
 
-    write_model(arguments.out, name, model, rows, fit.profile.facts)
     picture = Path(arguments.out).with_suffix(f".{arguments.pictures}")
     with drawing(f"{arguments.out} is whole"):
         save(plot_profile(fit, name), picture)

@@ -50,9 +50,10 @@ what:
   types and cores   synergy, sia, sia-gavel, restrictions, mixed, openb
   AITurbo           predictability, step-times, step-bandwidth, exchange, overheads,
                     aiturbo-replay, aiturbo-conditions; aiturbo
-  other systems     allox, hesrpt, slaq, themis, themis-auctions, gandiva, antman, time-shares,
-                    gavel, gavel-cost, gavel-levels, gavel-load, gavel-packing, traces; family
-                    compares all policies, profile-fits the models that ship
+  other systems     allox, hesrpt, slaq, themis, themis-auctions, themis-searches, gandiva,
+                    antman, time-shares, gavel, gavel-cost, gavel-levels, gavel-load,
+                    gavel-packing, traces; family compares all policies, profile-fits the models
+                    that ship
   training here     digits-efficiency, adaptive-batch, elastic; training
 """
 

@@ -221,6 +221,10 @@ OTHERS: Mapping[str, Entry] = {
         minutes=2,
         clocked=("solve_seconds", "longest_seconds", "build_seconds"),
     ),
+    "themis-searches": Entry(
+        "Themis on searches of several trials, beside Gandiva, SLAQ and others",
+        "classical.themis_searches:THEMIS_SEARCHES",
+    ),
     "themis-auctions": Entry(
         "Themis's auction: payments and lies",
         "classical.themis_auctions:THEMIS_AUCTIONS",
