@@ -3,10 +3,11 @@
 A network learns digits under an agent on one core, with fixed batch sizes of a grid and with rules
 that adapt it. All scale the learning rate by AdaScale, except AdaBatch, whose schedule replaces
 that. Seconds are those of the training loop without evaluations, including delays by fits in the
-agent's child process. The best fixed batch size is the one with the least mean over the seeds, and
-is known only afterwards, as is the median one; the cost of finding it (all other runs) is not
-counted. The time that `goodput, profiled` spends on timing passes at a few batch sizes beforehand
-is a column of its own. Ratios are paired by seed.
+agent's child process. Fixed batch sizes are tuned, and so are the two rules that have a constant:
+AdaBatch by the epochs between its growths, CABS by its factor. The best of a kind is the one with
+the least mean over the seeds, and is known only afterwards, as is the median fixed batch size; the
+cost of finding it (all other runs) is not counted. The time that `goodput, profiled` spends on
+timing passes at a few batch sizes beforehand is a column of its own. Ratios are paired by seed.
 
 The learning rate for M0 is far below the largest stable one, so that training lasts long enough to
 be timed. At such rates AdaScale is cautious: `digits_efficiency.py` measures its efficiency.
@@ -41,6 +42,10 @@ if TYPE_CHECKING:
 #: Fixed batch sizes M; the first is M0.
 GRID = (16, 32, 64, 128, 256, 512, 1024)
 
+#: Epochs between two growths of AdaBatch, and constants of CABS (1 is the published one).
+GROWTH_EPOCHS = (1, 2, 5, 10, 20)
+CABS_CONSTANTS = (1.0, 16.0, 64.0, 256.0, 1024.0)
+
 #: Batch sizes at which passes are timed beforehand.
 PROFILED = (16, 64, 256, 1024)
 
@@ -62,30 +67,51 @@ class Contender(NamedTuple):
     ----------
     name
         Label in tables and figures.
+    kind
+        Contenders that differ in the constant of their rule alone; the best of them stands for all.
     batch_rule, learning_rate
         Rules of the `DigitsJob`.
     total
         Batch size M if it is fixed.
+    growth_epochs, cabs_constant
+        Of the `DigitsJob`, where the rule is AdaBatch or CABS.
     profiled
         Whether the throughput is known beforehand.
     """
 
     name: str
+    kind: str
     batch_rule: str
     total: int | None = None
     profiled: bool = False
     learning_rate: str = "adascale"
+    growth_epochs: int = DigitsJob._field_defaults["growth_epochs"]
+    cabs_constant: float = DigitsJob._field_defaults["cabs_constant"]
 
 
 CONTENDERS = (
-    *(Contender(f"fixed {total}", "fixed", total) for total in GRID),
-    Contender("goodput, profiled", "goodput", profiled=True),
-    Contender("goodput", "goodput"),
-    Contender("noise scale", "noise-scale"),
-    Contender("CABS", "cabs"),
-    Contender("AdaBatch", "adabatch", learning_rate="constant"),
+    *(Contender(f"fixed {total}", "fixed", "fixed", total) for total in GRID),
+    Contender("goodput, profiled", "goodput, profiled", "goodput", profiled=True),
+    Contender("goodput", "goodput", "goodput"),
+    Contender("noise scale", "noise scale", "noise-scale"),
+    *(
+        Contender(f"CABS, c = {constant:g}", "CABS", "cabs", cabs_constant=constant)
+        for constant in CABS_CONSTANTS
+    ),
+    *(
+        Contender(
+            f"AdaBatch, {epochs} epochs",
+            "AdaBatch",
+            "adabatch",
+            learning_rate="constant",
+            growth_epochs=epochs,
+        )
+        for epochs in GROWTH_EPOCHS
+    ),
 )
-ADAPTIVE = tuple(one.name for one in CONTENDERS if one.total is None)
+
+#: Kinds that adapt the batch size.
+ADAPTIVE = tuple(dict.fromkeys(one.kind for one in CONTENDERS if one.total is None))
 
 
 def _run(plan: Plan, one: Contender, seed: int) -> DigitsRun:
@@ -93,6 +119,8 @@ def _run(plan: Plan, one: Contender, seed: int) -> DigitsRun:
         batch_rule=one.batch_rule,
         total=one.total,
         learning_rate=one.learning_rate,
+        growth_epochs=one.growth_epochs,
+        cabs_constant=one.cabs_constant,
         seed=seed,
         rate=QUICK_RATE if plan.quick else JOB.rate,
     )
@@ -120,8 +148,9 @@ class ContenderRow(NamedTuple):
     ----------
     runs, reached
         Number of trainings, and of those that reached the target.
-    place
-        "best" or "median" of the fixed batch sizes, else empty.
+    kind, place
+        What it is compared with, and "best" of these; or "median" of the fixed batch sizes; else
+        empty.
     seconds, processor_seconds
         Time to the target, by the clock and of the training thread.
     over_best, over_median
@@ -131,6 +160,7 @@ class ContenderRow(NamedTuple):
     """
 
     contender: str
+    kind: str
     runs: int
     reached: int
     place: str
@@ -148,10 +178,14 @@ def _rows(plan: Plan) -> list[ContenderRow]:
     runs = {one.name: [_run(plan, one, seed) for seed in _seeds(plan)] for one in CONTENDERS}
     ends = {name: [run.history()[-1] for run in mine] for name, mine in runs.items()}
     seconds = {name: np.array([end.seconds for end in mine]) for name, mine in ends.items()}
-    fixed = sorted(
-        (name for name in seconds if name not in ADAPTIVE), key=lambda name: seconds[name].mean()
-    )
-    best, middle = fixed[0], fixed[len(fixed) // 2]
+    kinds = {one.name: one.kind for one in CONTENDERS}
+    ranked = {
+        kind: sorted((n for n in kinds if kinds[n] == kind), key=lambda n: seconds[n].mean())
+        for kind in dict.fromkeys(kinds.values())
+    }
+    places = {names[0]: "best" for names in ranked.values() if len(names) > 1}
+    best, middle = ranked["fixed"][0], ranked["fixed"][len(ranked["fixed"]) // 2]
+    places[middle] = "median"
     rows = []
     for name, mine in ends.items():
         profiles = [profile for run in runs[name] if (profile := run.profile())]
@@ -159,9 +193,10 @@ def _rows(plan: Plan) -> list[ContenderRow]:
         rows.append(
             ContenderRow(
                 name,
+                kind=kinds[name],
                 runs=len(mine),
                 reached=sum(end.validation_loss <= JOB.target for end in mine),
-                place={best: "best", middle: "median"}.get(name, ""),
+                place=places.get(name, ""),
                 seconds=estimate_of(seconds[name].tolist()),
                 over_best=estimate_of((seconds[name] / seconds[best]).tolist()),
                 over_median=estimate_of((seconds[name] / seconds[middle]).tolist()),
@@ -199,9 +234,10 @@ def _plot(plan: Plan, rows: list[ContenderRow]) -> Figure:
     figure = Figure(figsize=(13.0, 4.4), layout="constrained")
     bars, sizes, losses = figure.subplots(1, 3, width_ratios=(1.0, 1.0, 1.0))
     _plot_seconds(rows, bars)
-    best = next(row.contender for row in rows if row.place == "best")
-    names = [*ADAPTIVE, best]
-    for index, name in enumerate(names):
+    slowest_first = sorted(rows, key=lambda row: -row.seconds.mean)
+    shown = {row.kind: row.contender for row in slowest_first}  # the fastest of a kind remains
+    for index, kind in enumerate([*ADAPTIVE, "fixed"]):
+        name = shown[kind]
         contender = next(one for one in CONTENDERS if one.name == name)
         history = _run(plan, contender, 0).history()
         look: dict[str, Any] = {
@@ -230,14 +266,14 @@ def _plot(plan: Plan, rows: list[ContenderRow]) -> Figure:
 def _plot_seconds(rows: list[ContenderRow], ax: Axes) -> None:
     """Draw a bar with its interval for every contender, grey for fixed batch sizes."""
     for place, row in enumerate(rows):
-        adaptive = row.contender in ADAPTIVE
+        adaptive = row.kind in ADAPTIVE
         ax.barh(
             place,
             row.seconds.mean,
             xerr=row.seconds.half_width,
             height=0.65,
             capsize=3,
-            color=COLOURS[ADAPTIVE.index(row.contender)] if adaptive else "#BBBBBB",
+            color=COLOURS[ADAPTIVE.index(row.kind)] if adaptive else "#BBBBBB",
         )
     names = [f"{row.contender} ({row.place})" if row.place else row.contender for row in rows]
     ax.set_yticks(range(len(rows)), names)

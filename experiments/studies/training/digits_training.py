@@ -18,7 +18,7 @@ import numpy as np
 from goodalloc.experiments.agent.options import AgentOptions
 from goodalloc.experiments.agent.training_agent import TrainingAgent
 from goodalloc.experiments.support.extras import require_extra
-from goodalloc.models.adaptation.batch_rules import BATCH_RULES, AdaBatch, FixedBatch
+from goodalloc.models.adaptation.batch_rules import BATCH_RULES, AdaBatch, Cabs, FixedBatch
 from goodalloc.models.goodput.model import BatchLimits
 from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
 
@@ -73,6 +73,8 @@ class DigitsJob(NamedTuple):
         Examples between two evaluations.
     growth_epochs
         Epochs between two growths of AdaBatch.
+    cabs_constant
+        Constant c of CABS.
     decay
         Theta of the moving averages of the gradient statistics.
     seed
@@ -91,6 +93,7 @@ class DigitsJob(NamedTuple):
     epochs: int = 100
     evaluate: int = 128
     growth_epochs: int = 20
+    cabs_constant: float = 1.0
     decay: float = 0.99
     seed: int = 0
 
@@ -101,6 +104,8 @@ class DigitsJob(NamedTuple):
             return FixedBatch(self.total)
         if self.batch_rule == "adabatch":  # without decay, as the rate does not decay otherwise
             return AdaBatch(self.growth_epochs, decay=1.0)
+        if self.batch_rule == "cabs":
+            return Cabs(self.cabs_constant)
         return BATCH_RULES[self.batch_rule]
 
 

@@ -161,22 +161,28 @@ def test_adaptive_batches_are_compared_with_the_best_and_the_median_fixed_one(
 ) -> None:
     """Each seed begins with another contender, and all are there."""
     contenders = (
-        Contender("fixed 16", "fixed", 16),
-        Contender("fixed 256", "fixed", 256),
-        Contender("fixed 1024", "fixed", 1024),
-        Contender("goodput", "goodput", profiled=True),
+        Contender("fixed 16", "fixed", "fixed", 16),
+        Contender("fixed 256", "fixed", "fixed", 256),
+        Contender("fixed 1024", "fixed", "fixed", 1024),
+        Contender("goodput", "goodput", "goodput", profiled=True),
+        Contender("CABS, c = 1", "CABS", "cabs"),
+        Contender("CABS, c = 1e6", "CABS", "cabs", cabs_constant=1e6),
     )
     monkeypatch.setattr(adaptive_batch, "CONTENDERS", contenders)
-    monkeypatch.setattr(adaptive_batch, "ADAPTIVE", ("goodput",))
+    monkeypatch.setattr(adaptive_batch, "ADAPTIVE", ("goodput", "CABS"))
     monkeypatch.setattr(adaptive_batch, "JOB", adaptive_batch.JOB._replace(target=2.0))
     plan = Plan(tmp_path, quick=True)
     tasks = ADAPTIVE_BATCH.tasks(plan)
-    assert [task.folder for task in tasks[:4]] != [task.folder for task in tasks[4:]]
+    assert [task.folder for task in tasks[:6]] != [task.folder for task in tasks[6:]]
     for task in tasks:
         task.run(lambda _: None)
     rows = {row.contender: row for row in ADAPTIVE_BATCH.rows(plan)}
-    assert sorted(row.place for row in rows.values()) == ["", "", "best", "median"]
-    best = next(row for row in rows.values() if row.place == "best")
+    assert sorted(row.place for row in rows.values()) == ["", "", "", "best", "best", "median"]
+    best = next(row for row in rows.values() if row.place == "best" and row.kind == "fixed")
+    cabs = [row for row in rows.values() if row.kind == "CABS"]
+    fastest = min(cabs, key=lambda row: row.seconds.mean)
+    assert [row.place for row in cabs] == ["best" if row is fastest else "" for row in cabs]
+    assert rows["CABS, c = 1e6"].last_batch_size.mean > rows["CABS, c = 1"].last_batch_size.mean
     assert best.over_best == (1.0, 0.0)
     assert rows["fixed 256"].last_batch_size.mean == 256
     assert (rows["goodput"].profile_seconds or 0.0) > 0.0
