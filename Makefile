@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 
 # Which benchmarks `make bench` runs, one after the other, and with which options.
 #   make bench BENCH=genetic OPTIONS='--sizes 40x16 --seeds 2'
+#   make bench BENCH=round STORE=1    # and keep its rows for the documents
 BENCH ?= round goodput fitting genetic nodes sia
 OPTIONS ?=
 
@@ -89,7 +90,7 @@ docs: $(VENV)/.stamp-docs  ## build the documentation into build/docs; a warning
 
 bench: $(VENV)/.stamp-run  ## run the benchmarks, or one (BENCH=round OPTIONS=--help)
 	@set -e; for name in $(BENCH); do echo "== $$name $(OPTIONS)"; \
-		$(BIN)/python -P -m "goodalloc.experiments.benchmarks.$$name" $(OPTIONS); \
+		$(BIN)/python -P -m goodalloc.experiments.benchmarks.$(if $(STORE),stored )$$name $(OPTIONS); \
 	done
 
 clean:  ## remove builds and caches, not the environment

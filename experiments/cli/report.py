@@ -18,7 +18,9 @@ from goodalloc.experiments.reporting.progress import progress_bar
 from goodalloc.experiments.reporting.report import text_table
 from goodalloc.experiments.studies.catalogue import ENTRIES, REPRODUCTIONS
 from goodalloc.experiments.studies.documents import (
+    BENCH,
     QUICK,
+    benchmark_names,
     documents,
     repository,
     results_folder,
@@ -41,7 +43,7 @@ from goodalloc.experiments.support.module_code import code_digests, taking_part,
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from goodalloc.experiments.studies.framework.records import Rows
     from goodalloc.experiments.support.tasks import Task
@@ -98,6 +100,12 @@ def _stale() -> Output:
             if f"{name}{QUICK}" in stored:
                 command = f"{stored[f'{name}{QUICK}'].command} --confirm, or {command}"
             rows.append({"result": name, "why": why, "minutes": minutes, "command": command})
+    for name in benchmark_names():
+        origin = stored_result(name).origin
+        if origin.changed_modules:
+            minutes = round(origin.processor_seconds / 60, 1)
+            why = f"measured at {origin.commit[:7]}"
+            rows.append({"result": name, "why": why, "minutes": minutes, "command": origin.command})
     for name in ENTRIES:
         if name not in stored:
             minutes = ENTRIES[name].minutes or ""
@@ -165,16 +173,57 @@ def store_result(name: str, plan: Plan, found: Reproduced) -> None:
         If the code differs from the last commit, or some task ran with other code.
     """
     seconds, modules = _spent(name, found)
-    origin = ResultOrigin(
-        command=_command(name, plan),
+    origin = origin_now(_command(name, plan), seconds + found.seconds, modules)
+    file = f"{name}{QUICK}" if plan.quick else name
+    write_stored(results_folder(name), file, found.table, found.summary, origin)
+
+
+def origin_now(command: str, processor_seconds: float, modules: Mapping[str, str]) -> ResultOrigin:
+    """Return the origin of a result that this machine and the present commit gave.
+
+    Parameters
+    ----------
+    command, processor_seconds
+        Command that repeats it, and what it took.
+    modules
+        Digests of the code of the modules that took part, by name.
+
+    Raises
+    ------
+    ValueError
+        If the code differs from the last commit.
+    """
+    return ResultOrigin(
+        command=command,
         commit=commit_of_code(),
         machine=f"{machine()['cores']} cores, {processor()}",
-        processor_seconds=round(seconds + found.seconds, 1),
+        processor_seconds=round(processor_seconds, 1),
         versions=_versions(),
         modules=dict(sorted(modules.items())),
     )
-    file = f"{name}{QUICK}" if plan.quick else name
-    write_stored(results_folder(name), file, found.table, found.summary, origin)
+
+
+def store_benchmark(
+    tables: Mapping[str, Rows], command: str, processor_seconds: float
+) -> tuple[str, ...]:
+    """Store the rows of a benchmark in the repository; return the names of the results.
+
+    Parameters
+    ----------
+    tables
+        Rows by the name of their result, without prefix.
+    command, processor_seconds
+        As of `origin_now`.
+
+    Raises
+    ------
+    ValueError
+        If the code differs from the last commit.
+    """
+    origin = origin_now(command, processor_seconds, code_digests(used_modules()))
+    for name, rows in tables.items():
+        write_stored(results_folder(BENCH), f"{BENCH}{name}", rows, None, origin)
+    return tuple(f"{BENCH}{name}" for name in tables)
 
 
 def confirm_result(name: str, plan: Plan, found: Reproduced) -> None:

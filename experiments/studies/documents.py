@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 #: Suffix of the name of a result whose study ran with ``--quick``.
 QUICK = "-quick"
 
+#: Prefix of the name of a result of a benchmark.
+BENCH = "bench-"
+
 #: Folders and files whose tables show no results of studies.
 NO_RESULTS = (
     ".docs/start",
@@ -81,12 +84,12 @@ def documents() -> tuple[Path, ...]:
 
 
 def results_folder(name: str) -> Path:
-    """Return the folder of the stored results of a study, beside its code.
+    """Return the folder of the stored results of a study, or of the benchmarks, beside the code.
 
     Parameters
     ----------
     name
-        Name of the study, or of its quick version.
+        Name of the study, of its quick version, or of a result of a benchmark (`BENCH`).
 
     Raises
     ------
@@ -99,6 +102,9 @@ def results_folder(name: str) -> Path:
     >>> results_folder("hesrpt-quick").parts[-2:]
     ('classical', 'results')
     """
+    studies = Path(goodalloc.experiments.studies.__path__[0])
+    if name.startswith(BENCH):
+        return studies.parent / "benchmarks" / "results"
     study = name.removesuffix(QUICK)
     if study not in ENTRIES:
         raise ValueError(
@@ -106,7 +112,7 @@ def results_folder(name: str) -> Path:
             f"{', '.join(ENTRIES)}."
         )
     room = ENTRIES[study].path.partition(".")[0]
-    return Path(goodalloc.experiments.studies.__path__[0]) / room / "results"
+    return studies / room / "results"
 
 
 def stored_result(name: str) -> StoredResult:
@@ -125,9 +131,11 @@ def stored_result(name: str) -> StoredResult:
     """
     folder = results_folder(name)
     if not (folder / f"{name}.json").is_file():
+        what, command = "Study", f"goodalloc reproduce {name.removesuffix(QUICK)} --store"
+        if name.startswith(BENCH):
+            what, command = "Benchmark", f"make bench STORE=1 BENCH={name.split('-')[1]}"
         raise ValueError(
-            f"Study '{name}' has no stored result in '{folder}'; `goodalloc reproduce "
-            f"{name.removesuffix(QUICK)} --store` makes one."
+            f"{what} '{name}' has no stored result in '{folder}'; `{command}` makes one."
         )
     return read_stored(folder, name)
 
@@ -166,3 +174,17 @@ def stored_names() -> tuple[str, ...]:
         for name in (study, f"{study}{QUICK}")
         if (results_folder(study) / f"{name}.json").is_file()
     )
+
+
+def benchmark_names() -> tuple[str, ...]:
+    """Return the names of all stored results of benchmarks, in alphabetical order.
+
+    Their seconds are those of one machine and one commit, and may be older than the code.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.studies.documents import BENCH, benchmark_names
+    >>> all(name.startswith(BENCH) for name in benchmark_names())
+    True
+    """
+    return tuple(sorted(path.stem for path in results_folder(BENCH).glob(f"{BENCH}*.json")))

@@ -9,6 +9,7 @@ import pytest
 
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.studies.documents import (
+    benchmark_names,
     documents,
     repository,
     results_folder,
@@ -100,7 +101,8 @@ def test_every_stored_result_is_shown_or_is_the_quick_one_of_such() -> None:
         for path in documents()
         for name in studies_in(path.read_text("utf-8"))
     }
-    assert {name.removesuffix("-quick") for name in stored_names()} == shown
+    assert {name.removesuffix("-quick") for name in stored_names()} == shown - {*benchmark_names()}
+    assert {*benchmark_names()} <= shown
     assert {*SAMPLES} <= shown
 
 
@@ -118,6 +120,10 @@ def test_a_sample_of_the_studies_gives_the_same_bytes_again(name: str, tmp_path:
     ("name", "words"),
     [
         ("hesrtp", r"Study 'hesrtp' does not exist \(did you mean hesrpt\?\)"),
+        (
+            "bench-rounds",
+            r"has no stored result in .*; `make bench STORE=1 BENCH=rounds` makes one",
+        ),
         ("elastic-quick", r"has no stored result in .*; `goodalloc reproduce elastic --store`"),
     ],
 )

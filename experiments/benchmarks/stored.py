@@ -1,0 +1,103 @@
+"""Benchmark whose rows are kept in the repository, with their origin.
+
+Run as ``python -m goodalloc.experiments.benchmarks.stored NAME [OPTIONS]``, or ``make bench STORE=1
+BENCH=NAME OPTIONS=...``, from a clone whose code is committed. The benchmark is run with its
+options, and each CSV file that it writes becomes a stored result ``bench-NAME``, or
+``bench-NAME-FILE`` where there are several, from which `goodalloc report` writes tables. Seconds
+are only worth keeping if the machine does nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import importlib
+import os
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from goodalloc.data.documents.json_file import read_text
+from goodalloc.experiments.benchmarks.measurements import ended_by_control_c
+from goodalloc.experiments.cli.report import commit_of_code, store_benchmark
+from goodalloc.models.support.validation import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: Benchmarks that write CSV files: those that write one, and those that write a folder of them.
+FILES = ("agent", "fitting", "goodput", "nodes", "noise_scale", "round", "sia", "start_up")
+FOLDERS = ("genetic", "original")
+
+
+def run_and_store(name: str, options: Sequence[str]) -> tuple[str, ...]:
+    """Run a benchmark, store its rows, and return the names of the results.
+
+    Parameters
+    ----------
+    name, options
+        Name of the benchmark, and its command line without ``--out``.
+
+    Raises
+    ------
+    ValueError
+        If the benchmark is unknown or writes no rows, ``--out`` is among the options, or the code
+        differs from the last commit.
+    """
+    if name not in (*FILES, *FOLDERS):
+        raise ValueError(
+            f"Benchmark '{name}' does not exist or writes no table"
+            f"{did_you_mean(name, (*FILES, *FOLDERS))}; expected one of "
+            f"{', '.join(sorted((*FILES, *FOLDERS)))}."
+        )
+    if "--out" in options:
+        raise ValueError("Option --out: rows are stored in the repository; expected none.")
+    commit_of_code()  # refuses other code before anything is measured
+    command = shlex.join(["make", "bench", f"BENCH={name}"])
+    if options:
+        command += f" OPTIONS={shlex.quote(' '.join(options))}"
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out"
+        path = out / f"{name}.csv" if name in FILES else out
+        out.mkdir()
+        begin = os.times()
+        module = importlib.import_module(f"goodalloc.experiments.benchmarks.{name}")
+        if module.main([*options, "--out", str(path)]) != 0:
+            raise ValueError(f"Benchmark '{name}' failed; expected exit code 0.")
+        seconds = sum(now - then for now, then in zip(os.times()[:4], begin[:4], strict=True))
+        tables = {file.stem: _rows(file) for file in sorted(out.glob("*.csv"))}
+    tables = {stem: rows for stem, rows in tables.items() if rows}
+    if not tables:
+        raise ValueError(f"Benchmark '{name}' wrote no rows; expected some.")
+    named = {name if name in FILES else f"{name}-{stem}": rows for stem, rows in tables.items()}
+    return store_benchmark(named, command, seconds)
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(read_text(path, "CSV").splitlines()))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run from the command line.
+
+    Parameters
+    ----------
+    argv
+        Name of the benchmark and its options; arguments of the process if None.
+    """
+    parser = argparse.ArgumentParser(description=__doc__, prog="bench_stored")
+    parser.add_argument("name", help="name of the benchmark; further options are passed to it")
+    given, options = parser.parse_known_args(argv)
+    try:
+        stored = run_and_store(given.name, options)
+    except ValueError as error:
+        sys.stderr.write(f"bench_stored: error: {error}\n")
+        return 2
+    sys.stdout.write(f"stored: {', '.join(stored)}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(ended_by_control_c(main))

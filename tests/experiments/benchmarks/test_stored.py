@@ -1,0 +1,63 @@
+"""Benchmarks whose rows are kept: what is stored, and what is refused beforehand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from goodalloc.experiments.benchmarks import start_up
+from goodalloc.experiments.benchmarks.stored import FILES, FOLDERS, main
+from goodalloc.experiments.cli import report
+from goodalloc.experiments.studies import documents
+from goodalloc.experiments.studies.framework.stored_result import read_stored
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the results, for code that is committed."""
+    monkeypatch.setattr(report, "results_folder", lambda _: tmp_path)
+    for module in (report, "goodalloc.experiments.benchmarks.stored"):
+        where = module if isinstance(module, str) else module.__name__
+        monkeypatch.setattr(f"{where}.commit_of_code", lambda: "0" * 40)
+    return tmp_path
+
+
+def test_the_rows_of_a_benchmark_are_stored_with_their_origin(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Command, commit, and the processor seconds of its own processes."""
+    monkeypatch.setattr(start_up, "COMMANDS", {"--help": 0.3})
+    assert main(["start_up", "--repeats", "1"]) == 0
+    assert "stored: bench-start_up" in capsys.readouterr().out
+    found = read_stored(results, "bench-start_up")
+    (row,) = found.rows
+    assert row["command"] == "--help"
+    assert found.origin.command == "make bench BENCH=start_up OPTIONS='--repeats 1'"
+    assert found.origin.commit == "0" * 40
+    assert found.origin.processor_seconds >= float(row["seconds"])
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["rounds"], r"Benchmark 'rounds' does not exist or writes no table (did you mean round?)"),
+        (["start_up", "--out", "here.csv"], "Option --out: rows are stored in the repository"),
+    ],
+)
+def test_what_cannot_be_stored_is_refused(
+    words: list[str], complaint: str, results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In one sentence, with exit code 2, and nothing is written."""
+    assert main(words) == 2
+    assert complaint in capsys.readouterr().err
+    assert not list(results.iterdir())
+
+
+def test_every_benchmark_that_can_be_stored_has_a_module() -> None:
+    """Beside this one."""
+    folder = documents.repository() / "experiments" / "benchmarks"
+    assert all((folder / f"{name}.py").is_file() for name in (*FILES, *FOLDERS))
