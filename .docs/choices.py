@@ -16,6 +16,8 @@ from goodalloc.experiments.studies.catalogue import (
     STUDIES,
     TRAININGS,
 )
+from goodalloc.experiments.studies.documents import stored_result
+from goodalloc.experiments.studies.stored_figures import DRAWABLE
 from goodalloc.solvers import POLICIES, make_policy
 from goodalloc.solvers.interface.base import SOLVERS
 
@@ -189,7 +191,33 @@ def gallery_pages() -> dict[str, str]:
             "```{code-cell}\n:tags: [remove-input, remove-stdout, remove-stderr]",
             f"main({[*command, '--out', name]!r})\nImage({picture!r})\n```\n",
         ]
-    return {"gallery/drawn.md": "\n".join(lines)}
+    return {"gallery/drawn.md": "\n".join(lines), "gallery/stored.md": _stored_figures()}
+
+
+def _stored_figures() -> str:
+    """The pictures of stored results, which the build draws from their rows."""
+    lines = [
+        "---",
+        "file_format: mystnb",
+        "kernelspec:",
+        "  name: python3",
+        "---",
+        "# Figures of the stored results\n",
+        "Drawn from the rows in the repository by `goodalloc report --figures FOLDER`, without any",
+        "replay; the command above each makes its rows anew.\n",
+        "```{code-cell}\n:tags: [remove-cell]",
+        "from IPython.display import Image",
+        "from goodalloc.experiments.cli.main import main",
+        "main(['report', '--figures', 'stored'])\n```\n",
+    ]
+    for name in DRAWABLE:
+        lines += [
+            f"## {_title(name, ENTRIES[name])}\n",
+            f"Beside: {COUNTERPARTS[name]}.\n",
+            f"```sh\n{stored_result(name).origin.command}\n```\n",
+            f"```{{code-cell}}\n:tags: [remove-input]\nImage('stored/{name}.png')\n```\n",
+        ]
+    return "\n".join(lines)
 
 
 def result_list() -> dict[str, str]:

@@ -353,6 +353,11 @@ def add_report(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="run these commands: confirm by quick rows where there are some, else make anew",
     )
+    what.add_argument(
+        "--figures",
+        metavar="FOLDER",
+        help="draw the figures of stored results into a folder, one PNG a study",
+    )
     parser.add_argument(
         "--artifact",
         type=named_folder,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.json_file import in_file, read_text
-from goodalloc.experiments.cli.output import FAILED, Output
+from goodalloc.experiments.cli.output import FAILED, Output, drawing, make_folder
 from goodalloc.experiments.reporting.progress import progress_bar
 from goodalloc.experiments.reporting.report import text_table
 from goodalloc.experiments.studies.catalogue import ENTRIES, REPRODUCTIONS
@@ -58,6 +58,8 @@ def report_command(arguments: argparse.Namespace) -> Output:
         return _stale()
     if arguments.renew:
         return _renew(arguments)
+    if arguments.figures:
+        return _figures(make_folder(arguments.figures))
     if arguments.artifact:
         raise ValueError("argument --artifact: expected --renew, too; nothing else reads data.")
     paths = tuple(Path(path).absolute() for path in arguments.documents) or documents()
@@ -117,6 +119,18 @@ def _stale() -> Output:
         return Output("no stored result is older than its code", rows)
     text = text_table(rows, ("result", "why", "minutes", "command"))
     return Output(f"{text}\n\nminutes: of processor time", rows)
+
+
+def _figures(folder: Path) -> Output:
+    """Draw the figures that need the stored rows alone."""
+    from goodalloc.experiments.reporting.plots import save
+    from goodalloc.experiments.studies.stored_figures import DRAWABLE, stored_figure
+
+    found = [{"study": name, "figure": str(folder / f"{name}.png")} for name in DRAWABLE]
+    with drawing(f"those written to {folder} are whole"):
+        for row in found:
+            save(stored_figure(row["study"]), Path(row["figure"]))
+    return Output(f"{len(found)} figures written to {folder}", found)
 
 
 def _renew(arguments: argparse.Namespace) -> Output:

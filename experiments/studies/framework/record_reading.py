@@ -1,0 +1,83 @@
+"""Records of a study, read back from the cells that `records.columns_of` made of them."""
+
+from __future__ import annotations
+
+import math
+import types
+import typing
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from goodalloc.experiments.reporting.estimates import Estimate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+RecordT = TypeVar("RecordT", bound=tuple[Any, ...])
+
+
+def row_type(rows: Callable[..., Any]) -> Any:
+    """Return the type of the rows that a function is annotated to return a list of."""
+    annotation = rows.__annotations__["return"]
+    found = eval(annotation, rows.__globals__) if isinstance(annotation, str) else annotation
+    (kind,) = typing.get_args(found)
+    return kind
+
+
+def read_record(kind: type[RecordT], cells: Mapping[str, str]) -> RecordT:
+    """Return a record whose columns are cells of text, as `columns_of` made them.
+
+    Parameters
+    ----------
+    kind
+        Type of the record, a named tuple.
+    cells
+        Its cells by column; other columns are left out, and one that the study had not yet when the
+        result was stored is blank.
+
+    Raises
+    ------
+    ValueError
+        If a cell is none of its type.
+
+    Examples
+    --------
+    >>> from typing import NamedTuple
+    >>> from goodalloc.experiments.reporting import Estimate
+    >>> from goodalloc.experiments.studies.framework.record_reading import read_record
+    >>> class Row(NamedTuple):
+    ...     policy: str
+    ...     hours: Estimate
+    ...     published_hours: float | None
+    ...
+    >>> cells = {"policy": "fifo", "hours": "2.0", "hours_half_width": "0.5", "published_hours": ""}
+    >>> read_record(Row, cells)
+    Row(policy='fifo', hours=Estimate(mean=2.0, half_width=0.5), published_hours=None)
+    """
+    values = {}
+    for name, of in typing.get_type_hints(kind, localns={"Estimate": Estimate}).items():
+        parts = getattr(of, "_fields", ())
+        if parts:
+            columns = (name, *(f"{name}_{part}" for part in parts[1:]))
+            values[name] = of(*(_number(cells.get(column, "")) for column in columns))
+        else:
+            values[name] = _value(of, cells.get(name, ""), name)
+    return kind(**values)
+
+
+def _number(text: str) -> float:
+    return float(text) if text else math.nan
+
+
+def _value(of: Any, text: str, name: str) -> Any:
+    """Return the value of a cell of a type: text, a number, a truth value, or None."""
+    if isinstance(of, types.UnionType):
+        others = [one for one in typing.get_args(of) if one is not type(None)]
+        return None if text == "" else _value(others[0], text, name)
+    if of is bool:
+        return text == "True"
+    if of is float:
+        return _number(text)
+    try:
+        return of(text) if of is int else text
+    except ValueError as error:
+        raise ValueError(f"Stored row: {name} is '{text}'; expected a whole number.") from error

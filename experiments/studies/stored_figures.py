@@ -1,0 +1,74 @@
+"""Figures drawn again from stored results.
+
+The rows of a study are read back from their CSV file as the records that they were written from,
+and given to the plot of the study. Plots that read the records of replays, which are not stored,
+cannot be drawn so.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from goodalloc.experiments.studies.catalogue import REPRODUCTIONS
+from goodalloc.experiments.studies.documents import QUICK, stored_rows
+from goodalloc.experiments.studies.framework.record_reading import read_record, row_type
+from goodalloc.experiments.studies.framework.reproduction import Plan
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Studies whose plot needs their rows alone, in the order of the catalogue.
+DRAWABLE = (
+    "artifact",
+    "table2",
+    "fig8a",
+    "fig8b",
+    "fig8c",
+    "objectives",
+    "remaining-time",
+    "knowledge",
+    "experience",
+    "equal-terms",
+    "overheads-pollux",
+    "similar-jobs",
+    "advantage",
+    "synergy",
+    "restrictions",
+    "openb",
+    "allox",
+    "hesrpt",
+    "gavel-cost",
+    "gavel-load",
+    "gavel-packing",
+    "time-shares",
+    "themis-searches",
+    "themis-auctions",
+    "profile-fits",
+    "exchange",
+    "aiturbo-conditions",
+)
+
+
+def stored_figure(name: str) -> Figure:
+    """Return the figure of a study, drawn from its stored rows.
+
+    Parameters
+    ----------
+    name
+        Name of the study, or of its quick version.
+
+    Raises
+    ------
+    ValueError
+        If the study is unknown, has no stored result, or its plot needs more than its rows.
+    """
+    cells = stored_rows(name)
+    if name.removesuffix(QUICK) not in DRAWABLE:
+        raise ValueError(
+            f"Study '{name}' draws more than its rows; expected one of {', '.join(DRAWABLE)}."
+        )
+    study = REPRODUCTIONS[name.removesuffix(QUICK)]
+    kind = row_type(study.rows)
+    plan = Plan(Path("no-such-folder"), workloads=study.workloads, quick=name.endswith(QUICK))
+    return study.plot(plan, [read_record(kind, row) for row in cells])
