@@ -13,8 +13,6 @@ from goodalloc.experiments.cli.output import BAD_INPUT, Output, drawing, flat, m
 from goodalloc.experiments.cli.replay_arguments import DEFAULT_POLICIES
 from goodalloc.experiments.cli.types import uniform_size
 from goodalloc.experiments.replay.replay_conditions import MeasurementNoise, Outage, Setting
-from goodalloc.experiments.replay.replay_parquet import write_parquet
-from goodalloc.experiments.replay.replay_report import plot_replays, summarise
 from goodalloc.experiments.replay.replay_task import ReplayTask
 from goodalloc.experiments.reporting.progress import progress_bar
 from goodalloc.experiments.reporting.report import for_machines, text_table
@@ -41,6 +39,9 @@ if TYPE_CHECKING:
 
 def simulate_command(arguments: argparse.Namespace) -> Output:
     """Replay a workload under several policies, each from its last checkpoint."""
+    # the report loads pandas, which `reproduce list` does without
+    from goodalloc.experiments.replay.replay_report import plot_replays, summarise
+
     if arguments.rates is not None:
         from goodalloc.experiments.cli.simulate_rates import simulate_rates_command
 
@@ -90,6 +91,8 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
     complaints = {task.policy: refused[task.folder] for task in tasks if task.folder in refused}
     folders = {task.policy: task.folder for task in tasks if task.policy not in complaints}
     if arguments.parquet:
+        from goodalloc.experiments.replay.replay_parquet import write_parquet  # loads pandas
+
         for target in folders.values():
             write_parquet(target)
     terms = {task.policy: task.terms._asdict() for task in tasks}

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("command", ["--help", "reproduce list", "schedule --policy tiresias"])
 def test_commands_that_decide_nothing_exactly_load_no_solver(command: str) -> None:
-    """Neither JAX nor CVXPY, HiGHS or Pyomo."""
+    """Neither JAX nor CVXPY, HiGHS, Pyomo or pandas."""
     found = start(command)
-    assert not {"cvxpy", "highspy", "jax", "pyomo", "torch"} & set(found.loaded.split())
+    assert not {"cvxpy", "highspy", "jax", "pandas", "pyomo", "torch"} & set(found.loaded.split())
     assert found.seconds > 0
 
 
