@@ -21,18 +21,18 @@ from goodalloc.experiments.benchmarks.measurements import (
 from goodalloc.experiments.cli.types import whole
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 #: Libraries that take a noticeable time to load.
 LARGE = ("cvxpy", "highspy", "jax", "matplotlib", "pandas", "pyomo", "scipy", "torch")
 
 #: Commands, and the most processor seconds that they should take to start.
-COMMANDS = {
+COMMANDS: Mapping[str, float | None] = {
     "--help": 0.3,
     "reproduce list": 0.7,
     "schedule --policy tiresias": 1.2,
-    "schedule --policy pollux": float("inf"),
-    "solve tiny-cold --solver greedy": float("inf"),
+    "schedule --policy pollux": None,
+    "solve tiny-cold --solver greedy": None,
 }
 
 #: Program that runs a command and prints the large libraries that it loaded; a scheduler is
@@ -62,14 +62,14 @@ class Start(NamedTuple):
     seconds
         Least processor seconds of all runs.
     target
-        Most seconds that it should take.
+        Most seconds that it should take; None for no limit.
     loaded
         Large libraries that were loaded, separated by blanks.
     """
 
     command: str
     seconds: float
-    target: float
+    target: float | None
     loaded: str
 
 
