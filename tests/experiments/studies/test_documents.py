@@ -31,7 +31,7 @@ TO_SOURCE = {
     "experiments/RESULTS.md": 4,
     "experiments/benchmarks/MODES.md": 1,
     "experiments/benchmarks/SIA.md": 1,
-    "experiments/benchmarks/SPEED.md": 6,
+    "experiments/benchmarks/SPEED.md": 5,
     "experiments/studies/classical/slaq.md": 1,
     "experiments/studies/classical/themis.md": 1,
     "experiments/studies/comparisons/family.md": 1,
