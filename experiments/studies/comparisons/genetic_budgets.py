@@ -51,6 +51,9 @@ SCENARIOS, QUICK_SCENARIO = (LOADS[-1], LARGE), LOADS[0]
 #: Rounds from one judged round to the next.
 EVERY = 20
 
+#: Gap in per cent at which smaller ones are drawn.
+LEAST_DRAWN = 1e-3
+
 #: Factor on the published generations.
 TIMES = 10
 
@@ -320,7 +323,7 @@ def _plot(_: Plan, rows: list[BudgetRow]) -> Figure:
         for index, (budget, column) in enumerate(BUDGETS.items()):
             gaps = np.sort([getattr(row, column) for row in rows if row.scenario == scenario])
             ax.plot(
-                np.maximum(gaps, 1e-6),
+                np.maximum(gaps, LEAST_DRAWN),
                 100.0 * (1.0 - np.arange(gaps.size) / gaps.size),
                 style,
                 color=COLOURS[index],
@@ -330,8 +333,9 @@ def _plot(_: Plan, rows: list[BudgetRow]) -> Figure:
                 label=f"{budget}, {scenario}",
             )
     ax.set_xscale("log")
-    ax.set_xlim(left=1e-6)
-    ax.set_xlabel("gap to the proved optimum of the round (%), below 1e-6 drawn there")
+    ax.set_xlim(left=LEAST_DRAWN)
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.set_xlabel(f"gap to the proved optimum of the round (%), below {LEAST_DRAWN:g} drawn there")
     ax.set_ylabel("judged rounds with at least this gap (%)")
     ax.grid(color="0.9")
     ax.set_axisbelow(True)
