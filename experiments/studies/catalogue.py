@@ -306,7 +306,7 @@ TRAININGS: Mapping[str, Entry] = {
         "adaptive-batch: seconds to a validation target, adaptive and fixed batch sizes, on this "
         "machine",
         "training.adaptive_batch:ADAPTIVE_BATCH",
-        minutes=9.5,
+        minutes=22,
     ),
     "elastic": Entry(
         "elastic: real jobs under a live scheduler, two slots of this machine",

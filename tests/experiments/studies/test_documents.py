@@ -44,7 +44,6 @@ TO_SOURCE = {
     "experiments/studies/pollux/scale.md": 1,
     "experiments/studies/shared_gpus/antman.md": 1,
     "experiments/studies/shared_gpus/gandiva.md": 1,
-    "experiments/studies/training/adaptive-batch.md": 1,
     "experiments/studies/training/digits-efficiency.md": 1,
     "experiments/studies/training/elastic.md": 1,
     "experiments/studies/training/measured_and_fitted.md": 1,
