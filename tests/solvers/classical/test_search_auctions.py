@@ -27,6 +27,8 @@ from tests.support.policies.policy_rounds import active, round_of
 from tests.support.replay.replays import finish
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from goodalloc.models.round.allocation import Placement
     from goodalloc.solvers.policies.policy import BatchSizes, Policy, Round
 
@@ -117,7 +119,7 @@ def test_trials_get_no_more_than_the_search_has_and_running_ones_stay(data: st.D
 
 
 @pytest.mark.parametrize("make", [themis_between_searches, maxmin_between_searches])
-def test_all_trials_of_a_replay_end(make: type[SearchPolicy]) -> None:
+def test_all_trials_of_a_replay_end(make: Callable[[], SearchPolicy]) -> None:
     """On a cluster that is too small for all of them at once, at their requested batch sizes."""
     jobs = [Submission(f"ncf-0-trial-{n}", 0, "ncf", 1, 32768) for n in range(6)]
     jobs += [Submission(f"cifar10-1-trial-{n}", 120, "cifar10", 2, 512) for n in range(3)]
