@@ -167,14 +167,14 @@ def study_table() -> str:
     return "\n".join([*parts, "### Several at once\n", *groups, ""])
 
 
+#: Lines with which a page that the build executes begins.
+NOTEBOOK = ("---", "file_format: mystnb", "kernelspec:", "  name: python3", "---")
+
+
 def gallery_pages() -> dict[str, str]:
     """The pictures that take seconds, each with its command; the build draws them."""
     lines = [
-        "---",
-        "file_format: mystnb",
-        "kernelspec:",
-        "  name: python3",
-        "---",
+        *NOTEBOOK,
         "# Figures drawn while this site was built\n",
         "Each is what the command above it draws, on the profiles that ship. `--quick` takes fewer",
         "jobs or seeds, so compare the lines of such a picture with each other only.\n",
@@ -197,11 +197,7 @@ def gallery_pages() -> dict[str, str]:
 def _stored_figures() -> str:
     """The pictures of stored results, which the build draws from their rows."""
     lines = [
-        "---",
-        "file_format: mystnb",
-        "kernelspec:",
-        "  name: python3",
-        "---",
+        *NOTEBOOK,
         "# Figures of the stored results\n",
         "Drawn from the rows in the repository by `goodalloc report --figures FOLDER`, without any",
         "replay; the command above each makes its rows anew.\n",

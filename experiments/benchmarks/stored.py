@@ -55,7 +55,7 @@ def run_and_store(name: str, options: Sequence[str]) -> tuple[str, ...]:
     if "--out" in options:
         raise ValueError("Option --out: rows are stored in the repository; expected none.")
     commit_of_code()  # refuses other code before anything is measured
-    command = shlex.join(["make", "bench", f"BENCH={name}"])
+    command = f"make bench BENCH={name}"
     if options:
         command += f" OPTIONS={shlex.quote(' '.join(options))}"
     with tempfile.TemporaryDirectory() as folder:

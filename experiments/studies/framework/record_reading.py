@@ -16,11 +16,9 @@ RecordT = TypeVar("RecordT", bound=tuple[Any, ...])
 
 
 def row_type(rows: Callable[..., Any]) -> Any:
-    """Return the type of the rows that a function is annotated to return a list of."""
-    annotation = rows.__annotations__["return"]
-    found = eval(annotation, rows.__globals__) if isinstance(annotation, str) else annotation
-    (kind,) = typing.get_args(found)
-    return kind
+    """Return the type of the rows that a function is annotated to return: ``list[TYPE]``."""
+    name = rows.__annotations__["return"].removeprefix("list[").removesuffix("]")
+    return rows.__globals__[name]
 
 
 def read_record(kind: type[RecordT], cells: Mapping[str, str]) -> RecordT:

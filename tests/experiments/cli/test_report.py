@@ -76,18 +76,21 @@ def test_a_document_that_makes_no_sense_is_refused_by_name(
 def test_a_stale_result_is_listed_with_what_renews_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its command, and the minutes that it took."""
+    """Its command, and the minutes that it took; a benchmark tells when it was measured."""
     found = documents.stored_result("hesrpt")
     modules = {"models.round.job": "00000000"}
     stale = replace(found, origin=replace(found.origin, processor_seconds=90.0, modules=modules))
     monkeypatch.setattr(report, "stored_names", lambda: ("hesrpt",))
+    monkeypatch.setattr(report, "benchmark_names", lambda: ("bench-round",))
     monkeypatch.setattr(report, "stored_result", lambda name: stale)
     assert main(["report", "--stale", "--json"]) == 0
-    first, *others = json.loads(capsys.readouterr().out)
+    first, measured, *others = json.loads(capsys.readouterr().out)
     assert first["result"] == "hesrpt"
     assert first["why"] == "models.round.job changed"
     assert first["minutes"] == 1.5
     assert first["command"] == "goodalloc reproduce hesrpt --store"
+    assert measured["result"] == "bench-round"
+    assert measured["why"] == f"measured at {found.origin.commit[:7]}"
     assert {row["why"] for row in others} == {"never stored"}
 
 
