@@ -15,35 +15,31 @@ own objective only; the table says what that costs in the others.
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from goodalloc.data.documents.append_lines import append_lines
-from goodalloc.data.documents.json_file import dump
 from goodalloc.experiments.replay.judge import Judge
 from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.replay.replay_report import parts_of_gaps, summarise
 from goodalloc.experiments.replay.replay_task import ReplayTask
 from goodalloc.experiments.reporting.table_numbers import rounded
+from goodalloc.experiments.studies.comparisons.judged_policy import JudgedPolicy, verdicts
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.experiments.studies.pollux.fairness import alone_tasks, finish_time_fairness
 from goodalloc.experiments.support.records import digest
 from goodalloc.models.round.cluster import Cluster
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from matplotlib.figure import Figure
 
     from goodalloc.experiments.studies.framework.records import Rows
     from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.experiments.support.tasks import Task
-    from goodalloc.solvers.policies.policy import BatchSizes, Decision, Policy, Round
+    from goodalloc.solvers.policies.policy import Decision, Policy, Round
 
 #: Policies that decide on GPUs of one type.
 FAMILY = (
@@ -97,48 +93,23 @@ QUICK_CLUSTER = Cluster.uniform(4, 4)
 GAPS = "gaps.jsonl"
 
 
-@dataclass
-class Judged:
-    """Policy whose every `every`-th decision is judged, each verdict a line of a file.
+@dataclass(frozen=True)
+class ThreeObjectives:
+    """Judge by several objectives at once.
 
     Parameters
     ----------
-    policy
-        Policy that decides.
     judges
         Judges by objective.
-    file
-        File of the verdicts; a resumed replay may repeat a line.
-    every
-        Decisions from one that is judged to the next.
     """
 
-    policy: Policy
     judges: dict[str, Judge]
-    file: Path
-    every: int
-    _count: int = field(default=0, init=False)
 
-    @property
-    def batch_sizes(self) -> BatchSizes:
-        """Batch sizes of the policy."""
-        return self.policy.batch_sizes
-
-    @property
-    def sharing(self) -> object:
-        """Sharing of GPUs by the policy; None where its jobs share none."""
-        return getattr(self.policy, "sharing", None)
-
-    def decide(self, round_: Round) -> Decision:
-        """Return the decision of the policy, and judge it if it is its turn."""
-        decision = self.policy.decide(round_)
-        if self._count % self.every == 0:
-            verdicts = {name: judge(round_, decision) for name, judge in self.judges.items()}
-            parts = {part: getattr(verdicts["fitness"], part) for part in PARTS}
-            gaps = {name: verdict.gap for name, verdict in verdicts.items()}
-            append_lines(self.file, dump({"time": round_.time, **parts, **gaps}) + "\n")
-        self._count += 1
-        return decision
+    def __call__(self, before: Policy, round_: Round, decision: Decision) -> dict[str, Any]:
+        """Return the parts of the fitness gap, and the gap by every objective."""
+        found = {name: judge(round_, decision) for name, judge in self.judges.items()}
+        parts = {part: getattr(found["fitness"], part) for part in PARTS}
+        return parts | {name: verdict.gap for name, verdict in found.items()}
 
 
 @dataclass(frozen=True)
@@ -164,13 +135,12 @@ class JudgedTask(ReplayTask):
             name: Judge(self.rules.replace(power=power), PROOF_SECONDS)
             for name, power in OBJECTIVES.items()
         }
-        return Judged(super().made_policy(), judges, self.folder / GAPS, self.every)
+        judge = ThreeObjectives(judges)
+        return JudgedPolicy(super().made_policy(), judge, self.folder / GAPS, self.every)
 
     def judged(self) -> pd.DataFrame:
         """Return the gaps by objective, a row for every judged decision."""
-        lines = (self.folder / GAPS).read_text(encoding="utf-8").splitlines()
-        found = pd.DataFrame([json.loads(line) for line in lines])
-        return found.drop_duplicates("time", keep="last")
+        return pd.DataFrame(verdicts(self.folder / GAPS))
 
 
 def _replays(plan: Plan) -> dict[tuple[int, str], JudgedTask]:

@@ -16,18 +16,19 @@ from __future__ import annotations
 
 import copy
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from goodalloc.experiments.replay.simulator import Simulator
+from goodalloc.experiments.replay.replay_task import ReplayTask
 from goodalloc.experiments.reporting.estimates import estimate_of
 from goodalloc.experiments.reporting.plots import COLOURS, MARKERS, figure_of, new_axes
 from goodalloc.experiments.reporting.table_numbers import rounded
-from goodalloc.experiments.studies.framework.recorded_task import RecordedTask
+from goodalloc.experiments.studies.comparisons.judged_policy import JudgedPolicy, verdicts
 from goodalloc.experiments.studies.framework.reproduction import EIGHT, Plan, Reproduction
 from goodalloc.experiments.studies.pollux.scenario import LARGE, LOADS
+from goodalloc.experiments.support.records import digest
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.objective import fitness
 from goodalloc.solvers.certificates.solve import solve
@@ -36,13 +37,11 @@ from goodalloc.solvers.policies.pollux import PolluxGenetic
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from goodalloc.experiments.replay.replay_task import ReplayTask
     from goodalloc.experiments.reporting.estimates import Estimate
     from goodalloc.experiments.studies.framework.records import Rows
     from goodalloc.experiments.studies.pollux.scenario import Scenario
-    from goodalloc.experiments.support.tasks import Report
     from goodalloc.models.round.instance import Instance
-    from goodalloc.solvers.policies.policy import BatchSizes, Decision, Round
+    from goodalloc.solvers.policies.policy import Decision, Policy, Round
 
 #: The most contended published load, and four times the cluster with four times the jobs; that of
 #: a quick run.
@@ -50,6 +49,8 @@ SCENARIOS, QUICK_SCENARIO = (LOADS[-1], LARGE), LOADS[0]
 
 #: Rounds from one judged round to the next.
 EVERY = 20
+
+PROBES = "probes.jsonl"
 
 #: Gap in per cent at which smaller ones are drawn.
 LEAST_DRAWN = 1e-3
@@ -92,63 +93,39 @@ def gap_percent(instance: Instance, decision: Decision, bound: float) -> float:
     return rounded(100.0 * max(1.0 - fitness(instance, allocation) / bound, 0.0), 6)
 
 
-@dataclass
-class ProbedGenetic:
-    """Pollux's genetic algorithm, whose decision is judged every so many rounds.
+@dataclass(frozen=True)
+class Budgets:
+    """Judge of decisions of the genetic algorithm beside those with other budgets."""
 
-    Parameters
-    ----------
-    policy
-        The genetic algorithm, which decides.
-    every
-        Rounds from one judged round to the next.
+    def __call__(self, before: Policy, round_: Round, decision: Decision) -> dict[str, Any]:
+        """Evolve the population from before the round with every budget."""
+        assert isinstance(before, PolluxGenetic)
+        return _probe(before, round_, decision)._asdict()
 
-    Attributes
-    ----------
-    probes
-        The judged rounds.
-    """
 
-    policy: PolluxGenetic
-    every: int
-    batch_sizes: BatchSizes = field(default="goodput", init=False)
-    probes: list[Probe] = field(default_factory=list, init=False)
-    rounds: int = field(default=0, init=False)
-
-    def decide(self, round_: Round) -> Decision:
-        """Decide with the published budget; judge that and others if it is time."""
-        before = copy.copy(self.policy)
-        decision = self.policy.decide(round_)
-        self.rounds += 1
-        if self.rounds % self.every == 0:
-            self.probes.append(self._probe(before, round_, decision))
-        return decision
-
-    def _probe(self, before: PolluxGenetic, round_: Round, decision: Decision) -> Probe:
-        """Evolve the population from before the round with other budgets, too."""
-        instance = round_.instance(self.policy.rules)
-        begin = time.perf_counter()
-        proof = solve(instance, "highs", break_ties=False)
-        exact = time.perf_counter() - begin
-        published = before.generations
-        begin = time.perf_counter()
-        _evolved(before, round_, published)  # once more: the program is compiled now
-        seconds = time.perf_counter() - begin
-        same = max(int(published * exact / seconds), 1)
-        return Probe(
-            time=round_.time,
-            jobs=len(round_.jobs),
-            exact_seconds=rounded(exact, 4),
-            published_seconds=rounded(seconds, 4),
-            generations=same,
-            published_gap_percent=gap_percent(instance, decision, proof.bound),
-            same_time_gap_percent=gap_percent(
-                instance, _evolved(before, round_, same), proof.bound
-            ),
-            ten_times_gap_percent=gap_percent(
-                instance, _evolved(before, round_, TIMES * published), proof.bound
-            ),
-        )
+def _probe(before: PolluxGenetic, round_: Round, decision: Decision) -> Probe:
+    """Return the gaps of a decision, and of those with other budgets."""
+    instance = round_.instance(before.rules)
+    begin = time.perf_counter()
+    proof = solve(instance, "highs", break_ties=False)
+    exact = time.perf_counter() - begin
+    published = before.generations
+    begin = time.perf_counter()
+    _evolved(before, round_, published)  # once more: the program is compiled now
+    seconds = time.perf_counter() - begin
+    same = max(int(published * exact / seconds), 1)
+    others = (_evolved(before, round_, budget) for budget in (same, TIMES * published))
+    same_gap, ten_gap = (gap_percent(instance, one, proof.bound) for one in others)
+    return Probe(
+        time=round_.time,
+        jobs=len(round_.jobs),
+        exact_seconds=rounded(exact, 4),
+        published_seconds=rounded(seconds, 4),
+        generations=same,
+        published_gap_percent=gap_percent(instance, decision, proof.bound),
+        same_time_gap_percent=same_gap,
+        ten_times_gap_percent=ten_gap,
+    )
 
 
 def _evolved(policy: PolluxGenetic, round_: Round, generations: int) -> Decision:
@@ -159,39 +136,43 @@ def _evolved(policy: PolluxGenetic, round_: Round, generations: int) -> Decision
 
 
 @dataclass(frozen=True)
-class BudgetTask(RecordedTask):
-    """Task of one day with judged rounds.
+class BudgetTask(ReplayTask):
+    """Replay of one day with judged rounds; see `ReplayTask`.
 
     Parameters
     ----------
-    replay
-        Description of the day, under the genetic algorithm.
     every
         Rounds from one judged round to the next.
     """
 
-    replay: ReplayTask
-    every: int
+    every: int = EVERY
 
     def description(self) -> dict[str, Any]:
-        """Return the inputs of the day, and how often it is judged."""
-        return {**self.replay.description(), "format": "goodalloc-budgets", "every": self.every}
+        """Return all inputs that the records depend on."""
+        return super().description() | {"format": "goodalloc-budgets", "every": self.every}
 
-    def work(self, report: Report) -> Any:
-        """Replay the day; the record has a probe for every judged round."""
-        replay = self.replay
-        policy = ProbedGenetic(PolluxGenetic(replay.rules, seed=replay.seed), self.every)
-        simulator = Simulator(replay.workload, replay.applications, policy, replay.setting)
-        while not simulator.finished:
-            simulator.step()
-            report(simulator.share_done)
-        return [probe._asdict() for probe in policy.probes]
+    def made_policy(self) -> Policy:
+        """Return the genetic algorithm, whose decisions are judged."""
+        policy = super().made_policy()
+        return JudgedPolicy(policy, Budgets(), self.folder / PROBES, self.every)
+
+    def probes(self) -> list[Probe]:
+        """Return the judged rounds of a day that was replayed."""
+        return [Probe(**found) for found in verdicts(self.folder / PROBES)]
 
 
 def _task(plan: Plan, scenario: Scenario, number: int, seed: int) -> BudgetTask:
-    workload = scenario.workload(plan, number)
-    replay = plan.replay("pollux-genetic", workload, setting=scenario.setting, seed=seed)
-    return BudgetTask(plan.folder, replay, EVERY).among(plan.folder, "budgets")
+    task = BudgetTask(
+        plan.folder,
+        "pollux-genetic",
+        scenario.workload(plan, number),
+        scenario.setting,
+        plan.traces,
+        seed=seed,
+        gaps=False,
+        every=EVERY,
+    )
+    return replace(task, folder=plan.folder / "replays" / f"budgets-{digest(task.description())}")
 
 
 def _cases(plan: Plan) -> list[tuple[Scenario, int, int]]:
@@ -223,9 +204,9 @@ class BudgetRow(NamedTuple):
 def _rows(plan: Plan) -> list[BudgetRow]:
     """Return a row for every judged round."""
     return [
-        BudgetRow(scenario.label, number, seed, **probe)
+        BudgetRow(scenario.label, number, seed, *probe)
         for scenario, number, seed in _cases(plan)
-        for probe in _task(plan, scenario, number, seed).record()
+        for probe in _task(plan, scenario, number, seed).probes()
     ]
 
 

@@ -9,10 +9,11 @@ from goodalloc.experiments.studies.comparisons.family import (
     FAMILY,
     OBJECTIVES,
     THE_FAMILY,
-    Judged,
     JudgedTask,
+    ThreeObjectives,
     summarise_family,
 )
+from goodalloc.experiments.studies.comparisons.judged_policy import JudgedPolicy
 from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.shared_gpus.shared_speed import FAIR
@@ -76,7 +77,8 @@ def test_policies_are_judged_by_three_objectives_on_one_workload(
 def test_a_judged_policy_shares_gpus_as_it_would_alone(tmp_path: Path) -> None:
     """Or else nobody measures how busy its jobs are, and nobody is packed."""
     for name, sharing in (("gandiva", FAIR), ("gavel-packed", FAIR), ("gavel", None)):
-        assert Judged(make_policy(name), {}, tmp_path / "gaps", 1).sharing == sharing
+        judged = JudgedPolicy(make_policy(name), ThreeObjectives({}), tmp_path / "gaps", 1)
+        assert judged.sharing == sharing
 
 
 def test_a_replay_that_goes_on_judges_a_decision_once(tmp_path: Path) -> None:
