@@ -26,30 +26,6 @@ from goodalloc.experiments.studies.framework.result_document import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: Numbers of tables that are not yet written from stored results, by document: none is added.
-TO_SOURCE = {
-    "experiments/RESULTS.md": 4,
-    "experiments/benchmarks/MODES.md": 1,
-    "experiments/benchmarks/SIA.md": 1,
-    "experiments/benchmarks/SPEED.md": 5,
-    "experiments/studies/classical/themis.md": 1,
-    "experiments/studies/comparisons/family.md": 1,
-    "experiments/studies/comparisons/mixed.md": 1,
-    "experiments/studies/comparisons/traces.md": 1,
-    "experiments/studies/gavel/gavel.md": 1,
-    "experiments/studies/parameter_servers/aiturbo-replay.md": 1,
-    "experiments/studies/parameter_servers/overheads.md": 1,
-    "experiments/studies/pollux/disturbances.md": 1,
-    "experiments/studies/pollux/exactness.md": 1,
-    "experiments/studies/pollux/scale.md": 1,
-    "experiments/studies/shared_gpus/antman.md": 1,
-    "experiments/studies/shared_gpus/gandiva.md": 1,
-    "experiments/studies/training/digits-efficiency.md": 1,
-    "experiments/studies/training/elastic.md": 1,
-    "experiments/studies/training/measured_and_fitted.md": 1,
-    "formulations/SLAQ.md": 1,
-}
-
 #: Studies whose stored result, the quick one where there is one, is made again here, in seconds.
 SAMPLES = ("hesrpt", "profile-fits")
 
@@ -74,15 +50,15 @@ def test_documents_agree_with_the_stored_results() -> None:
     assert not found
 
 
-def test_no_further_table_is_without_a_source() -> None:
-    """A table of results has one, or a comment that tells why it needs none."""
+def test_no_table_of_results_is_without_a_source() -> None:
+    """Or a comment tells why it needs none."""
     root = repository()
     found = {
         path.relative_to(root).as_posix(): len(tables)
         for path in documents()
         if (tables := unsourced_tables(path.read_text("utf-8")))
     }
-    assert found == TO_SOURCE
+    assert found == {}
 
 
 @pytest.mark.parametrize("name", stored_names())
