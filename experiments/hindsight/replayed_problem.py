@@ -18,7 +18,6 @@ problem does not bound them.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -121,7 +120,6 @@ def supply_of(setting: Setting, types: Sequence[str]) -> Supply:
     return Supply(tuple(name or "GPU" for name in types), np.array(times), np.array(rows))
 
 
-@lru_cache(maxsize=64)
 def true_training(application: Application, cluster: Cluster) -> Training:
     """Return the phases of an application, and its greatest rates on a cluster.
 
@@ -138,27 +136,26 @@ def true_training(application: Application, cluster: Cluster) -> Training:
     most = max(
         sum(g.nodes * g.gpus for g in groups if g.gpu_type == one.gpu_type) for one in groups
     )
-    gpus = np.arange(1, most + 1)
-    rates = np.stack(
-        [_rates(application, name, gpus, cluster) for name in (cluster.gpu_types or ("",))]
-    )
+    gpus, gains = np.arange(1.0, most + 1.0), _Gains(application)
+    rates = np.stack([_rates(gains, name, gpus, cluster) for name in (cluster.gpu_types or ("",))])
     with np.errstate(divide="ignore"):
         rounded = work[None, :, None] / np.round(work[None, :, None] / (rates * MARGIN))
     rates = np.maximum(rates * MARGIN, np.where(np.isfinite(rounded), rounded, 0.0))
-    return Training(application.name, work, gpus.astype(float), rates)
+    return Training(application.name, work, gpus, rates)
 
 
-def _rates(application: Application, gpu_type: str, gpus: Floats, cluster: Cluster) -> Floats:
+def _rates(gains: _Gains, gpu_type: str, gpus: Floats, cluster: Cluster) -> Floats:
     """Return the greatest rate in every epoch on every number of GPUs; shape (epochs, counts)."""
     own = [group for group in cluster.groups if group.gpu_type == gpu_type]
     there, per_node = sum(g.nodes * g.gpus for g in own), max(g.gpus for g in own)
-    nodes, rates = sum(g.nodes for g in own), np.zeros((application.epochs, gpus.size))
-    on_type = application.on(gpu_type)
-    for column, number in enumerate(gpus.tolist()):
+    nodes, rates = sum(g.nodes for g in own), np.zeros((gains.application.epochs, gpus.size))
+    on_type = gains.application.on(gpu_type)
+    for column, number in enumerate(map(int, gpus.tolist())):
         if number > there:
             continue
         for spread in _spreads(number, per_node, nodes):
-            rates[:, column] = np.maximum(rates[:, column], _best_rates(on_type, spread))
+            best = _best_rates(on_type, spread, gains)
+            rates[:, column] = np.maximum(rates[:, column], best)
     return rates
 
 
@@ -171,7 +168,7 @@ def _spreads(gpus: int, per_node: int, nodes: int) -> Iterator[Spread]:
         yield (each + 1,) * more + (each,) * (number - more)
 
 
-def _best_rates(application: Application, spread: Spread) -> Floats:
+def _best_rates(application: Application, spread: Spread, gains: _Gains) -> Floats:
     """Return the greatest rate in every epoch over the batch sizes; shape (epochs,)."""
     limits, replicas = application.batch, sum(spread)
     least = max(int(limits.initial), int(limits.atomic_minimum) * replicas)
@@ -189,14 +186,23 @@ def _best_rates(application: Application, spread: Spread) -> Floats:
         except ValueError:  # not measured: no job of a replay can run there
             continue
         seconds = (step + (step - synchronisation) * further) * application.slowdown
-        np.maximum(best, _gains(application, replicas * size * (further + 1)) / seconds, out=best)
+        np.maximum(best, gains.at(replicas * size * (further + 1)) / seconds, out=best)
     return best
 
 
-@lru_cache(maxsize=100_000)
-def _gains(application: Application, batch: int) -> Floats:
-    """Return the progress of a step at a total batch size in every epoch."""
-    initial = float(application.batch.initial)
-    found = [application.gradient_statistics(batch, epoch) for epoch in range(application.epochs)]
-    square, variance = np.array(found).T
-    return np.asarray(adascale_gain(GradientStatistics(square, variance), initial, batch))
+class _Gains:
+    """Progress of a step of an application in every epoch, by total batch size."""
+
+    def __init__(self, application: Application) -> None:
+        self.application = application
+        self._known: dict[int, Floats] = {}
+
+    def at(self, batch: int) -> Floats:
+        """Return the gains at a total batch size; shape (epochs,)."""
+        if batch not in self._known:
+            one, epochs = self.application, range(self.application.epochs)
+            found = np.array([one.gradient_statistics(batch, epoch) for epoch in epochs])
+            statistics = GradientStatistics(*found.T)
+            gain = adascale_gain(statistics, float(one.batch.initial), batch)
+            self._known[batch] = np.asarray(gain)
+        return self._known[batch]

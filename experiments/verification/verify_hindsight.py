@@ -99,7 +99,7 @@ def _proved(case: Any, claim: Any) -> float:
     terms = _supplied(times, there, edges) * prices
     worth = math.fsum(terms.ravel()) * (1 + (times.size + 8) * UNIT)
     total = math.fsum(jobs)
-    return total - worth - 4 * UNIT * (abs(total) + worth)
+    return float(total - worth - 4 * UNIT * (abs(total) + worth))
 
 
 def _supplied(times: Any, there: Any, edges: Any) -> Any:

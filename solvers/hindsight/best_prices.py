@@ -58,6 +58,8 @@ class Stage(NamedTuple):
     steps: int
 
 
+NO_LIMIT = Stop()
+
 #: The search, from long intervals to short ones.
 STAGES = (Stage(1200.0, (200.0, 60.0), 25), Stage(300.0, (40.0, 10.0, 2.0), 40))
 
@@ -158,7 +160,7 @@ def hindsight_bound(
     problem: OfflineProblem,
     stages: tuple[Stage, ...] = STAGES,
     *,
-    stop: Stop = Stop(),
+    stop: Stop = NO_LIMIT,
     report: Callable[[float, float], None] = lambda _share, _bound: None,
 ) -> HindsightBound:
     """Return the greatest bound that the search finds within its limits.

@@ -106,9 +106,7 @@ def price_jobs(
     likely[np.arange(len(jobs)), ends.clip(max=lengths.size - 1)] = True
     row, column = np.nonzero(likely)
     pattern, stop = lines.best(row, column)
-    covered = _covered(
-        row, pattern, stop, chance[row, column], first, before / lengths[first], total.shape
-    )
+    covered = _covered(lines, _Schedules(row, pattern, stop, chance[row, column]))
     seconds = (covered[None] * used * lengths).sum(axis=1).T
     best = np.full(len(jobs), -1)
     at_bound = ends[row] == column
@@ -149,7 +147,7 @@ class _Lines(NamedTuple):
         left = np.where(starts, self.begin[row], self.edges[column])
         offset = self.offset[:, row]
         at_left = offset - self.total[:, column]
-        at_left[:, starts] = (offset - self._at_begin()[:, row])[:, starts]
+        at_left[:, starts] = (offset - self.at_begin()[:, row])[:, starts]
         at_right = offset - self.total[:, column + 1]
         weight = self.weight[row]
         at_left += weight * left
@@ -159,7 +157,7 @@ class _Lines(NamedTuple):
         later = at_right[pattern, pair] < at_left[pattern, pair]
         return pattern, column + later
 
-    def _at_begin(self) -> Float[Floats, "patterns jobs"]:
+    def at_begin(self) -> Float[Floats, "patterns jobs"]:
         """Return the earnings up to the begin of each job."""
         length = np.diff(self.edges)[self.first]
         part = (self.begin - self.edges[self.first]) / length
@@ -167,76 +165,87 @@ class _Lines(NamedTuple):
         return np.asarray(start + (end - start) * part)
 
 
-def _values(lines: _Lines) -> Float[Floats, "jobs intervals"]:
-    """Return the bound of each job if it ends in an interval; infinity before its first."""
-    import jax
+class _Schedules(NamedTuple):
+    """Schedules of jobs.
 
-    operation = _compiled()
-    jobs = lines.release.size
-    parts = []
-    with jax.enable_x64(True):
-        for start in range(0, jobs, CHUNK):
-            rows = np.arange(start, start + CHUNK).clip(max=jobs - 1)
-            own = (array[rows] for array in lines[3:])
-            at_begin = lines._at_begin()[:, rows]
-            parts.append(operation(lines.edges, lines.total, lines.offset[:, rows], at_begin, *own))
-    return np.concatenate([np.asarray(part) for part in parts])[:jobs]
-
-
-def _covered(
-    row: Int[Indices, " pairs"],
-    pattern: Int[Indices, " pairs"],
-    stop: Int[Indices, " pairs"],
-    chance: Float[Floats, " pairs"],
-    first: Int[Indices, " jobs"],
-    missed: Float[Floats, " jobs"],
-    shape: tuple[int, int],
-) -> Float[Floats, "patterns intervals"]:
-    """Return how many jobs train with each pattern in each interval, on the mean over schedules.
-
-    Parameters
+    Attributes
     ----------
-    row, pattern, stop, chance
-        Job of a schedule, its multipliers, the edge at which it ends, and its probability.
-    first, missed
-        Interval in which each job begins, and the part of that which is over by then.
-    shape
-        Numbers of patterns and of edges.
+    row, pattern, stop
+        Job, its multipliers, and the edge at which it ends.
+    chance
+        Probability of the schedule.
     """
-    begin, edges, size = first[row], shape[1], shape[0] * shape[1]
+
+    row: Int[Indices, " schedules"]
+    pattern: Int[Indices, " schedules"]
+    stop: Int[Indices, " schedules"]
+    chance: Float[Floats, " schedules"]
+
+
+def _covered(lines: _Lines, schedules: _Schedules) -> Float[Floats, "patterns intervals"]:
+    """Return how many jobs train with each pattern in each interval, on the mean over schedules."""
+    row, pattern, stop, chance = schedules
+    begin, shape = lines.first[row], lines.total.shape
+    edges, size = shape[1], lines.total.size
     weight = np.where(stop > begin, chance, 0.0)
+    missed = (lines.begin - lines.edges[lines.first]) / np.diff(lines.edges)[lines.first]
     starts = np.bincount(pattern * edges + begin, weight, size)
     stops = np.bincount(pattern * edges + stop, weight, size)
     late = np.bincount(pattern * edges + begin, weight * missed[row], size)
     covered = np.cumsum((starts - stops).reshape(shape), axis=1) - late.reshape(shape)
-    return covered[:, :-1]
+    return np.asarray(covered[:, :-1])
+
+
+def _values(lines: _Lines) -> Float[Floats, "jobs intervals"]:
+    """Return the bound of each job if it ends in an interval; infinity before its first."""
+    import jax
+
+    jobs = lines.release.size
+    own = _Job(
+        lines.offset.T,
+        lines.at_begin().T,
+        lines.release,
+        lines.begin,
+        lines.weight,
+        lines.first,
+    )
+    operation, parts = _compiled(), []
+    with jax.enable_x64(True):
+        for start in range(0, jobs, CHUNK):
+            rows = np.arange(start, start + CHUNK).clip(max=jobs - 1)
+            chunk = _Job(*(array[rows] for array in own))
+            parts.append(np.asarray(operation(lines.edges, lines.total, chunk)))
+    return np.concatenate(parts)[:jobs]
+
+
+class _Job(NamedTuple):
+    """One job, or the columns of several: the fields of `_Lines`, and earnings up to its begin."""
+
+    offset: Any
+    at_begin: Any
+    release: Any
+    begin: Any
+    weight: Any
+    first: Any
 
 
 @cache
 def _compiled() -> Any:
     import jax
 
-    return jax.jit(jax.vmap(_one, (None, None, 1, 1, 0, 0, 0, 0)))
+    return jax.jit(jax.vmap(_one, (None, None, 0)))
 
 
-def _one(
-    edges: Any,
-    total: Any,
-    offset: Any,
-    at_begin: Any,
-    release: Any,
-    begin: Any,
-    weight: Any,
-    first: Any,
-) -> Any:
+def _one(edges: Any, total: Any, job: _Job) -> Any:
     """Return the bound of one job if it ends in each interval."""
     import jax.numpy as jnp
 
     index = jnp.arange(edges.size - 1)
-    starts = index == first
-    left = jnp.where(starts, begin, edges[:-1])
-    before = jnp.where(starts[None], at_begin[:, None], total[:, :-1])
-    at_left = weight * (left - release)[None] + offset[:, None] - before
-    at_right = weight * (edges[1:] - release)[None] + offset[:, None] - total[:, 1:]
+    starts = index == job.first
+    left = jnp.where(starts, job.begin, edges[:-1])
+    before = jnp.where(starts[None], job.at_begin[:, None], total[:, :-1])
+    worth = job.offset[:, None]
+    at_left = job.weight * (left - job.release)[None] + worth - before
+    at_right = job.weight * (edges[1:] - job.release)[None] + worth - total[:, 1:]
     value = jnp.minimum(at_left, at_right).max(axis=0)
-    return jnp.where(index < first, jnp.inf, value)
+    return jnp.where(index < job.first, jnp.inf, value)

@@ -57,7 +57,7 @@ def test_a_training_that_makes_no_sense_is_refused(fields: dict[str, Any], words
         ({"begin": np.inf}, "Job 'a': begin is inf; expected a finite number"),
     ],
 )
-def test_a_job_that_makes_no_sense_is_refused(fields: dict[str, float], words: str) -> None:
+def test_a_job_that_makes_no_sense_is_refused(fields: dict[str, Any], words: str) -> None:
     """In one sentence that names it."""
     with pytest.raises(ValueError, match=words):
         job(**fields)
