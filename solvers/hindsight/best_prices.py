@@ -149,11 +149,8 @@ def patterns_of(
     )
     kept = level * second <= MOST_WORTH
     level, second = level[kept], second[kept]
-    return (
-        scale
-        * level[:, None]
-        * unit_costs(training, relative[None, :] + 0.0 * level[:, None], second)
-    )
+    costs = unit_costs(training, np.outer(np.ones(level.size), relative), second)
+    return np.asarray(scale * level[:, None] * costs)
 
 
 def hindsight_bound(

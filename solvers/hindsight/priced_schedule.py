@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Steps(NamedTuple):
-    """Numbers of GPUs of one type that are worth having in a phase: the corners of its concave hull.
+    """Numbers of GPUs that are worth having in a phase: the corners of its concave hull.
 
     Attributes
     ----------
