@@ -121,7 +121,7 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
     """Bound all schedules of a workload, and find one with hindsight."""
     from goodalloc.data.applications.truth import applications_of
     from goodalloc.experiments.hindsight.day import look_back
-    from goodalloc.experiments.hindsight.replayed_problem import replayed_problem
+    from goodalloc.experiments.hindsight.problem_of_replay import replayed_problem
 
     workload = _workload(arguments)
     setting = Setting(

@@ -172,8 +172,11 @@ def _number(document: Any, key: str) -> float:
 
 def _array(name: str, values: Any, shape: tuple[int, ...]) -> Any:
     """Return an array of numbers of at least 0; -1 in its shape stands for any length."""
-    array = np.array(values, dtype=float if values == [] else None)
-    right = array.dtype == float and array.ndim == len(shape)
+    try:
+        array = np.array(values, dtype=float)
+    except (TypeError, ValueError):
+        array = np.full(1, -1.0)
+    right = array.ndim == len(shape)
     right = right and all(want in (-1, have) for want, have in zip(shape, array.shape, strict=True))
     if not right or not ((array >= 0) & (array < np.inf)).all():
         raise ValueError(f"{name}: expected finite numbers of at least 0, shape {shape}.")

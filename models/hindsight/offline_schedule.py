@@ -94,7 +94,7 @@ def schedule_violations(
     schedule
         Segments of every job, by its name.
     """
-    known = {job.name: job for job in problem.jobs}
+    known, impossible = {job.name: job for job in problem.jobs}, False
     found = [f"Job '{name}' is unknown." for name in schedule if name not in known]
     held: list[defaultdict[float, float]] = [defaultdict(float) for _ in problem.supply.types]
     for name, job in known.items():
@@ -112,11 +112,14 @@ def schedule_violations(
                     f"{place}: it runs on {segment.gpus:g} GPUs of type {segment.row}; expected a "
                     "number and a type on which it can."
                 )
+                impossible = True
                 continue
             held[segment.row][segment.start] += segment.gpus
             held[segment.row][segment.end] -= segment.gpus
     for row, changes in enumerate(held):
         found += _overused(problem, row, changes)
+    if impossible:
+        return found
     ends = completion_times(problem, {**dict.fromkeys(known, ()), **schedule})
     found += [
         f"Job '{name}' is never complete."
