@@ -13,9 +13,12 @@ from goodalloc.experiments.verification import verify_hindsight
 if TYPE_CHECKING:
     from goodalloc.data.documents.json_file import Document
     from goodalloc.models.hindsight.offline_problem import OfflineProblem
+    from goodalloc.models.hindsight.offline_schedule import OfflineSchedule
     from goodalloc.solvers.hindsight.best_prices import HindsightBound
 
-PROBLEM_FORMAT, BOUND_FORMAT = "goodalloc-offline-problem", "goodalloc-hindsight-bound"
+PROBLEM_FORMAT = "goodalloc-offline-problem"
+SCHEDULE_FORMAT = "goodalloc-offline-schedule"
+BOUND_FORMAT = "goodalloc-hindsight-bound"
 
 
 def problem_document(problem: OfflineProblem) -> Document:
@@ -37,6 +40,20 @@ def problem_document(problem: OfflineProblem) -> Document:
         ],
         "jobs": [vars(job) for job in problem.jobs],
     }
+
+
+def schedule_document(schedule: OfflineSchedule | None) -> Document:
+    """Return a schedule in terms of JSON: for every job start, end, type and number of GPUs.
+
+    Parameters
+    ----------
+    schedule
+        The schedule; None where there is none.
+    """
+    told = None
+    if schedule is not None:
+        told = {name: [list(segment) for segment in own] for name, own in schedule.items()}
+    return {"format": SCHEDULE_FORMAT, "version": 1, "segments": told}
 
 
 def bound_document(problem: OfflineProblem, bound: HindsightBound) -> Document:
@@ -69,7 +86,7 @@ def bound_document(problem: OfflineProblem, bound: HindsightBound) -> Document:
             for name, multipliers in bound.multipliers.items()
         },
     }
-    proved = verify_hindsight.verify(told, document).proved
+    proved = verify_hindsight.verify(told, schedule_document(None), document).proved
     if not np.isfinite(proved):
         raise ValueError("Hindsight: the prices prove no bound; expected finite prices.")
     return document | {"bound": proved}

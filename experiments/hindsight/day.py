@@ -10,7 +10,11 @@ import numpy as np
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
 from goodalloc.data.documents.json_file import dump
-from goodalloc.experiments.hindsight.bound_file import bound_document, problem_document
+from goodalloc.experiments.hindsight.bound_file import (
+    bound_document,
+    problem_document,
+    schedule_document,
+)
 from goodalloc.models.hindsight.offline_schedule import completion_times, schedule_violations
 from goodalloc.solvers.hindsight.best_prices import hindsight_bound
 from goodalloc.solvers.hindsight.schedule_search import find_schedule
@@ -93,6 +97,7 @@ class HindsightDay:
         from goodalloc.experiments.reporting.plots import save
 
         names = self.problem.supply.types
+        segments = None if self.schedule is None else self.schedule.segments
         prices = [
             {"start_s": start, **dict(zip(names, row, strict=True))}
             for start, row in zip(
@@ -101,6 +106,7 @@ class HindsightDay:
         ]
         texts = {
             "problem.json": dump(problem_document(self.problem)) + "\n",
+            "schedule.json": dump(schedule_document(segments)) + "\n",
             "bound.json": dump(self.certificate) + "\n",
             "prices.csv": csv_text(prices, tuple(prices[0])),
             "jobs.csv": csv_text(jobs := self._jobs(), tuple(jobs[0])),

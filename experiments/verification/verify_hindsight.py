@@ -1,6 +1,6 @@
 """Check a bound on all schedules of an offline problem, with only this file, Python and NumPy.
 
-    python verify_hindsight.py PROBLEM CERTIFICATE
+    python verify_hindsight.py PROBLEM SCHEDULE CERTIFICATE
 
 The files are those of `data/FORMAT.md`; exit code 0: verified, 1: refused, 2: bad input. With W, g
 and k work, rates and numbers of GPUs of a training, r, b and w release, begin and weight of a job,
@@ -13,7 +13,8 @@ schedule has a weighted sum of completion times below
     h = max { 0, mu_q g_aq(k) - lambda_a k } over types a, phases q and numbers k,            (2)
 
 with T the last edge (`formulations/HINDSIGHT.md` proves it). The multipliers need not be the best:
-any prove (1), so that nothing of the search is trusted.
+any prove (1), so that nothing of the search is trusted. A schedule, if there is one, is checked,
+too: whether every job is done, phase after phase, on GPUs that are there, to TOLERANCE.
 
 Rounding: every term of (1) and (2) is a sum of at most n products of numbers of at least 0, which
 is within (n + 4) * 2^-53 of itself; what is subtracted is made larger by that, and what is added
@@ -30,24 +31,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-UNIT = 2.0**-53
+UNIT, TOLERANCE = 2.0**-53, 1e-9
 KEYS = {
     "offline-problem": "trainings jobs types times gpus",
+    "offline-schedule": "segments",
     "hindsight-bound": "digest bound edges prices multipliers",
 }
 
 
 class Verdict(NamedTuple):
-    """Result of a check: the bound that is proved here, and the one that is claimed."""
+    """Result of a check: value of the schedule, bound that is proved here, and claimed bound."""
 
     verified: bool
+    value: float
     proved: float
     claimed: float
+    gap: float
     message: str
 
 
-def verify(problem: Any, certificate: Any) -> Verdict:
-    """Check a certificate, given the documents in the two files.
+def verify(problem: Any, schedule: Any, certificate: Any) -> Verdict:
+    """Check a certificate, given the documents in the three files.
 
     Raises
     ------
@@ -55,20 +59,74 @@ def verify(problem: Any, certificate: Any) -> Verdict:
         If a document is malformed.
     """
     case, claim = _document(problem, "offline-problem"), _document(certificate, "hindsight-bound")
+    answer = _document(schedule, "offline-schedule")["segments"]
     text = json.dumps(case, sort_keys=True, separators=(",", ":"))
-    claimed = claim["bound"]
+    claimed, value, proved = claim["bound"], math.nan, math.nan
     if type(claimed) is not float or not math.isfinite(claimed):
         raise ValueError("bound: expected a finite number.")
+    broken = ""
     if claim["digest"] != hashlib.sha256(text.encode()).hexdigest():
-        return Verdict(False, math.nan, claimed, "the certificate is of another problem")
+        broken = "the certificate is of another problem"
     try:
         with np.errstate(over="raise", invalid="raise"):
-            proved = _proved(case, claim)
+            proved = math.nan if broken else _proved(case, claim)
+            if not broken and answer is not None:
+                value, broken = _judged(case, answer)
     except ArithmeticError:
-        return Verdict(False, math.nan, claimed, "a number is too large")
-    if claimed > proved:
-        return Verdict(False, proved, claimed, "the prices prove a smaller bound")
-    return Verdict(True, proved, claimed, "the bound is proved")
+        broken = "a number is too large"
+    if not broken and claimed > proved:
+        broken = "the prices prove a smaller bound"
+    gap = 1 - claimed / value if value > 0 else math.nan
+    return Verdict(not broken, value, proved, claimed, gap, broken or "the bound is proved")
+
+
+def _judged(case: Any, answer: Any) -> tuple[float, str]:
+    """Return the weighted sum of completion times of a schedule, and the rule that it breaks."""
+    jobs = {job["name"]: job for job in _listed(case, "jobs")}
+    if not isinstance(answer, dict) or {*answer} != {*jobs}:
+        raise ValueError("segments: expected those of every job, by its name.")
+    trainings = {one["name"]: one for one in _listed(case, "trainings")}
+    held: list[list[tuple[float, float, float]]] = [[] for _ in _listed(case, "types")]
+    values = []
+    for name, job in jobs.items():
+        training = trainings[job["training"]]
+        own = _array("segments", answer[name], (-1, 4)) if answer[name] else np.zeros((0, 4))
+        end, last = math.inf, _number(job, "begin")
+        work, phase = [*training["work"]], 0
+        for start, stop, row, gpus in own.tolist():
+            known = row < len(held) and row == int(row) and gpus in training["gpus"]
+            if not known or not last <= start < stop:
+                return math.nan, f"a segment of '{name}' is impossible"
+            last, now = stop, start
+            held[int(row)].append((start, stop, gpus))
+            column = training["gpus"].index(gpus)
+            while now < stop and math.isinf(end):
+                rate = training["rates"][int(row)][phase][column]
+                needed = work[phase] / rate if rate > 0 else math.inf
+                if now + needed > stop + TOLERANCE * stop:
+                    work[phase] -= rate * (stop - now)
+                    break
+                now, phase = now + needed, phase + 1
+                end = now if phase == len(work) else math.inf
+        if math.isinf(end):
+            return math.nan, f"'{name}' is never complete"
+        values.append(job["weight"] * (end - job["release"]))
+    times, there = np.array(case["times"]), np.array(case["gpus"])
+    for row, segments in enumerate(held):
+        starts, stops, gpus = np.array(segments or [(0.0, 0.0, 0.0)]).T
+        moments = np.unique(np.concatenate([times, starts]))
+        used = _up_to(moments, starts, gpus) - _up_to(moments, stops, gpus)
+        supply = there[np.searchsorted(times, moments, side="right") - 1, row]
+        if (used > supply + TOLERANCE * (gpus.sum() + 1)).any():
+            return math.nan, "more GPUs are held than there are"
+    return math.fsum(values), ""
+
+
+def _up_to(moments: Any, times: Any, numbers: Any) -> Any:
+    """Return the sum of the numbers whose times are not after each moment."""
+    order = np.argsort(times, kind="stable")
+    total = np.concatenate([[0.0], np.cumsum(numbers[order])])
+    return total[np.searchsorted(times[order], moments, side="right")]
 
 
 def _proved(case: Any, claim: Any) -> float:
@@ -184,15 +242,14 @@ def _array(name: str, values: Any, shape: tuple[int, ...]) -> Any:
 
 
 def main() -> int:
-    """Check two files and return the exit code."""
+    """Check three files and return the exit code."""
     parser = argparse.ArgumentParser(description="Check a bound on all schedules of a trace.")
-    for name in ("problem", "certificate"):
+    for name in ("problem", "schedule", "certificate"):
         parser.add_argument(name)
+    names = vars(parser.parse_args()).values()
     try:
-        problem, claim = (
-            json.loads(Path(name).read_text("utf-8")) for name in vars(parser.parse_args()).values()
-        )
-        verdict = verify(problem, claim)
+        documents = [json.loads(Path(name).read_text("utf-8")) for name in names]
+        verdict = verify(*documents)
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         sys.stderr.write(f"error: {type(error).__name__}: {error}\n")
         return 2
