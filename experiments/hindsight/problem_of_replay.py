@@ -76,9 +76,7 @@ def replayed_problem(
                 f"Group '{group.name}': it has {amount:g} of {resource} a node; expected GPUs only."
             )
     types = cluster.gpu_types or ("",)
-    trainings, jobs = [], []
-    for name in sorted({job.application for job in workload}):
-        trainings.append(true_training(applications[name], cluster))
+    jobs = []
     for job in workload:
         own = applications[job.application].restart_delay
         delay = setting.restart_delay if own is None else own
@@ -97,7 +95,9 @@ def replayed_problem(
                 1.0 / len(workload),
             )
         )
-    return OfflineProblem(tuple(trainings), tuple(jobs), supply_of(setting, types))
+    names = sorted({job.application for job in workload})
+    trainings = tuple(true_training(applications[name], cluster) for name in names)
+    return OfflineProblem(trainings, tuple(jobs), supply_of(setting, types))
 
 
 def supply_of(setting: Setting, types: Sequence[str]) -> Supply:

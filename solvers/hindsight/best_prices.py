@@ -58,6 +58,9 @@ class Stage(NamedTuple):
     steps: int
 
 
+#: Relative improvement of the smoothed bound in a step at which the search goes on to the next.
+LEAST_STEP = 1e-6
+
 NO_LIMIT = Stop()
 
 #: The search, from long intervals to short ones.
@@ -255,7 +258,7 @@ class _Search:
                 jac=True,
                 method="L-BFGS-B",
                 bounds=[tuple(bounds)] * begin.size,
-                options={"maxiter": steps, "maxfun": 2 * steps},
+                options={"maxiter": steps, "maxfun": 2 * steps, "ftol": LEAST_STEP},
             )
         except StopIteration:
             return prices

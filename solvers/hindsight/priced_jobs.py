@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Floats, Indices
 
 #: Jobs of a jitted call, so that it is compiled once.
-CHUNK = 32
+CHUNK = 8
 
 #: Probability of a schedule that counts as none.
 NEVER = 1e-9
