@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from goodalloc.experiments.cli.live_arguments import add_launch, add_schedule
 from goodalloc.experiments.cli.measure_arguments import add_fit, add_measure
-from goodalloc.experiments.cli.replay_arguments import add_report, add_reproduce, add_simulate
+from goodalloc.experiments.cli.replay_arguments import (
+    add_hindsight,
+    add_report,
+    add_reproduce,
+    add_simulate,
+)
 from goodalloc.experiments.cli.types import (
     add_groups,
     any_number,
@@ -35,6 +40,7 @@ COMMANDS = {
     "gap": "goodalloc.experiments.cli.compare:gap_command",
     "simulate": "goodalloc.experiments.cli.replay:simulate_command",
     "reproduce": "goodalloc.experiments.cli.replay:reproduce_command",
+    "hindsight": "goodalloc.experiments.cli.replay:hindsight_command",
     "report": "goodalloc.experiments.cli.report:report_command",
     "measure": "goodalloc.experiments.cli.measure:measure_command",
     "fit": "goodalloc.experiments.cli.measure:fit_command",
@@ -301,6 +307,7 @@ GROUPED: dict[str, dict[str, tuple[str, Callable[[argparse.ArgumentParser], None
     "replay and reproduce": {
         "simulate": ("replay a workload under several policies; resumes", add_simulate),
         "reproduce": ("repeat published tables and figures; resumes", add_reproduce),
+        "hindsight": ("bound every schedule of a workload, and find one", add_hindsight),
         "report": ("write the numbers of documents from stored results", add_report),
     },
     "measure and train": {

@@ -117,6 +117,41 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
     return Output("\n\n".join(texts), for_machines([*rows, *errors]), code)
 
 
+def hindsight_command(arguments: argparse.Namespace) -> Output:
+    """Bound all schedules of a workload, and find one with hindsight."""
+    from goodalloc.data.applications.truth import applications_of
+    from goodalloc.experiments.hindsight.day import look_back
+    from goodalloc.experiments.hindsight.problem_of_replay import replayed_problem
+
+    workload = _workload(arguments)
+    setting = Setting(
+        cluster=cluster_of(arguments),
+        interval=arguments.interval,
+        restart_delay=arguments.restart_delay,
+        outages=tuple(Outage(*outage) for outage in flat(arguments.outages)),
+    )
+    folder = make_folder(arguments.out)
+    problem = replayed_problem(workload, applications_of(arguments.traces), setting)
+    with progress_bar("hindsight", 100, quiet=arguments.json) as bar:
+        done = 0
+
+        def report(share: float) -> None:
+            nonlocal done
+            bar.update(round(100 * share) - done)
+            done = round(100 * share)
+
+        day = look_back(
+            problem,
+            clock=float(arguments.interval),
+            seed=arguments.search_seed,
+            steps=arguments.steps,
+            report=report,
+        )
+    written = day.write(folder, arguments.pictures)
+    text = [day.text, f"written to {folder}: {', '.join(written)}"]
+    return Output("\n\n".join(text), day.data)
+
+
 #: Sources of rows, as the last line of the output names them.
 TRUTHS = {
     "profiles": "the shipped profiles",

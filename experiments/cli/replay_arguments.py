@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 
 from goodalloc.experiments.cli.types import (
-    add_groups,
+    add_cluster,
     any_number,
-    gpus_per_node,
     named_folder,
     names,
     number,
-    outages,
     picture_format,
     seeds,
     whole,
@@ -168,39 +166,17 @@ def _add_workload(parser: argparse.ArgumentParser) -> None:
 
 def _add_setting(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the cluster and the rules of the replay."""
-    parser.add_argument("--nodes", type=whole(1), help="number of nodes (default: 16)")
-    parser.add_argument(
-        "--gpus-per-node", type=gpus_per_node, help="GPUs of each node (default: 4)"
-    )
-    add_groups(parser)
+    add_cluster(parser)
     parser.add_argument(
         "--free-moves",
         action="store_true",
         help="no restart where a job only changes nodes, as in Sia's simulator",
     )
     parser.add_argument(
-        "--interval", type=whole(1), default=60, help="seconds between decisions (default: 60)"
-    )
-    parser.add_argument(
-        "--restart-delay",
-        type=number(0.0, strict=False),
-        default=30.0,
-        help="seconds of a restart (default: 30)",
-    )
-    parser.add_argument(
         "--interference",
         type=number(0.0, strict=False),
         default=0.0,
         help="goodput lost by distributed jobs that share a node (default: 0)",
-    )
-    parser.add_argument(
-        "--outages",
-        type=outages,
-        nargs="+",
-        default=[],
-        metavar="FROM-TO:NODES",
-        help="nodes that are missing between two seconds, as 3600-7200:4; several outages are "
-        "separated by commas",
     )
     parser.add_argument(
         "--knowledge",
@@ -230,6 +206,36 @@ def _add_setting(parser: argparse.ArgumentParser) -> None:
             metavar="DEVIATION",
             help=f"standard deviation of the logarithm of {what} (default: 0)",
         )
+
+
+def add_hindsight(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "workload",
+        nargs="?",
+        help="a CSV of name, time, application, num_replicas, batch_size (default: draw one)",
+    )
+    _add_workload(parser)
+    parser.add_argument(
+        "--traces",
+        metavar="FOLDER",
+        help="measurements of the artifact of Pollux or Sia as the truth (default: the shipped "
+        "profiles)",
+    )
+    parser.add_argument("--seed", type=whole(0), default=0, help="of a drawn workload (default: 0)")
+    add_cluster(parser)
+    parser.add_argument(
+        "--steps", type=whole(1), default=1000, help="of the search of a schedule (default: 1000)"
+    )
+    parser.add_argument(
+        "--search-seed", type=whole(0), default=0, help="seed of that search (default: 0)"
+    )
+    _add_pictures(parser)
+    parser.add_argument(
+        "--out",
+        metavar="FOLDER",
+        default="results/hindsight",
+        help="folder of bound, schedule and picture (default: results/hindsight)",
+    )
 
 
 def add_reproduce(parser: argparse.ArgumentParser) -> None:

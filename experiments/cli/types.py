@@ -194,3 +194,30 @@ def uniform_size(arguments: argparse.Namespace) -> tuple[int, int]:
                 "expected one of the two."
             )
     return arguments.nodes or 16, arguments.gpus_per_node or 4
+
+
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the cluster over time and of its rounds."""
+    parser.add_argument("--nodes", type=whole(1), help="number of nodes (default: 16)")
+    parser.add_argument(
+        "--gpus-per-node", type=gpus_per_node, help="GPUs of each node (default: 4)"
+    )
+    add_groups(parser)
+    parser.add_argument(
+        "--interval", type=whole(1), default=60, help="seconds between decisions (default: 60)"
+    )
+    parser.add_argument(
+        "--restart-delay",
+        type=number(0.0, strict=False),
+        default=30.0,
+        help="seconds of a restart (default: 30)",
+    )
+    parser.add_argument(
+        "--outages",
+        type=outages,
+        nargs="+",
+        default=[],
+        metavar="FROM-TO:NODES",
+        help="nodes that are missing between two seconds, as 3600-7200:4; several outages are "
+        "separated by commas",
+    )

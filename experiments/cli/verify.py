@@ -18,8 +18,13 @@ from goodalloc.data.gavel.time_sharing_file import (
 )
 from goodalloc.data.rounds.benchmark_set import find_instance
 from goodalloc.experiments.cli.output import FAILED, Output, check_distinct, check_target
+from goodalloc.experiments.hindsight.bound_file import (
+    BOUND_FORMAT,
+    PROBLEM_FORMAT,
+    SCHEDULE_FORMAT,
+)
 from goodalloc.experiments.reporting.report import percent
-from goodalloc.experiments.verification import verify, verify_time_shares
+from goodalloc.experiments.verification import verify, verify_hindsight, verify_time_shares
 from goodalloc.solvers.certificates.certificate_file import CERTIFICATE_FORMAT
 from goodalloc.solvers.gavel.share_certificate_file import read_share_certificate
 
@@ -62,16 +67,18 @@ def verify_certificate(
     exact: bool = False,
     resolved: str | os.PathLike[str] | None = None,
 ) -> CertificateVerdict:
-    """Check a certificate of a round or of time shares with the stand-alone checkers.
+    """Check a certificate of a round, a trace or time shares with the stand-alone checkers.
 
     Parameters
     ----------
     problem
-        Instance file or name of an instance that ships; for time shares, the file of the problem.
+        Instance file or name of an instance that ships; for traces and time shares, the file of the
+        problem.
     answer
-        Allocation, result or time shares.
+        Allocation, result, schedule or time shares.
     certificate
-        File that `write_certificate`, or ``goodalloc solve --certificate``, wrote.
+        File that `write_certificate`, ``goodalloc solve --certificate`` or ``goodalloc hindsight``
+        wrote.
     exact
         Whether to calculate in rational numbers (smaller rounds).
     resolved
@@ -81,7 +88,7 @@ def verify_certificate(
     ------
     ValueError
         If a file cannot be read, is malformed, or is of another problem, or `resolved` is given for
-        time shares, which have no models.
+        a trace or time shares, which have no models.
 
     Examples
     --------
@@ -94,7 +101,14 @@ def verify_certificate(
     >>> verify_certificate("tiny-cold", "result.json", "certificate.json").verified
     True
     """
-    found = read_document(certificate, (CERTIFICATE_FORMAT,))
+    found = read_document(certificate, (CERTIFICATE_FORMAT, BOUND_FORMAT))
+    if found["format"] == BOUND_FORMAT:
+        if exact or resolved is not None:
+            raise ValueError(
+                "arguments --exact and --resolved: a bound on whole traces is checked in floating "
+                "point, with safe rounding, and has no models; expected neither."
+            )
+        return _verify_trace(problem, answer, found)
     if found.get("kind") == "time shares":
         if resolved is not None:
             raise ValueError("argument --resolved: time shares have no models; expected none.")
@@ -138,6 +152,30 @@ def _verify_round(
     allocation = read_document(answer, (ALLOCATION_FORMAT, RESULT_FORMAT))
     verdict = verify.verify(instance, allocation, certificate, exact=exact)
     return CertificateVerdict(verdict.verified, verdict.text, verdict.data)
+
+
+def _verify_trace(
+    problem: str | os.PathLike[str], answer: str | os.PathLike[str], certificate: Document
+) -> CertificateVerdict:
+    """Check a bound on all schedules of a trace, and a schedule."""
+    asked = read_document(problem, (PROBLEM_FORMAT,))
+    schedule = read_document(answer, (SCHEDULE_FORMAT,))
+    try:
+        verdict = verify_hindsight.verify(asked, schedule, certificate)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ValueError(f"Files of the trace: {error}") from error
+    lines = [
+        ("verdict", "verified" if verdict.verified else "refused"),
+        ("because", verdict.message),
+        ("bound", f"{verdict.claimed:.12g}"),
+        ("value", f"{verdict.value:.12g}"),
+        ("gap", percent(verdict.gap)),
+    ]
+    shown = lines if verdict.verified else lines[:2]
+    text = "\n".join(f"{name:<12} {value}" for name, value in shown)
+    names = ("value", "proved", "claimed", "gap")
+    numbers = {name: pack_number(getattr(verdict, name)) for name in names}
+    return CertificateVerdict(verdict.verified, text, verdict._asdict() | numbers)
 
 
 def _verify_shares(

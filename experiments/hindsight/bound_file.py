@@ -1,0 +1,97 @@
+"""Files of an offline problem and of a bound on all its schedules, for the stand-alone checker."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from goodalloc.experiments.verification import verify_hindsight
+
+if TYPE_CHECKING:
+    from goodalloc.data.documents.json_file import Document
+    from goodalloc.models.hindsight.offline_problem import OfflineProblem
+    from goodalloc.models.hindsight.offline_schedule import OfflineSchedule
+    from goodalloc.solvers.hindsight.best_prices import HindsightBound
+
+PROBLEM_FORMAT = "goodalloc-offline-problem"
+SCHEDULE_FORMAT = "goodalloc-offline-schedule"
+BOUND_FORMAT = "goodalloc-hindsight-bound"
+
+
+def problem_document(problem: OfflineProblem) -> Document:
+    """Return an offline problem in terms of JSON."""
+    return {
+        "format": PROBLEM_FORMAT,
+        "version": 1,
+        "types": list(problem.supply.types),
+        "times": problem.supply.times.tolist(),
+        "gpus": problem.supply.gpus.tolist(),
+        "trainings": [
+            {
+                "name": training.name,
+                "work": training.work.tolist(),
+                "gpus": training.gpus.tolist(),
+                "rates": training.rates.tolist(),
+            }
+            for training in problem.trainings
+        ],
+        "jobs": [vars(job) for job in problem.jobs],
+    }
+
+
+def schedule_document(schedule: OfflineSchedule | None) -> Document:
+    """Return a schedule in terms of JSON: for every job start, end, type and number of GPUs.
+
+    Parameters
+    ----------
+    schedule
+        The schedule; None where there is none.
+    """
+    told = None
+    if schedule is not None:
+        told = {name: [list(segment) for segment in own] for name, own in schedule.items()}
+    return {"format": SCHEDULE_FORMAT, "version": 1, "segments": told}
+
+
+def bound_document(problem: OfflineProblem, bound: HindsightBound) -> Document:
+    """Return a bound in terms of JSON: what the checker proves by its prices and multipliers.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    bound
+        Bound on its schedules.
+
+    Raises
+    ------
+    ValueError
+        If the checker proves nothing by them.
+    """
+    told = problem_document(problem)
+    even = json.loads(json.dumps(told), parse_int=float)
+    text = json.dumps(even, sort_keys=True, separators=(",", ":"))
+    document: dict[str, Any] = {
+        "format": BOUND_FORMAT,
+        "version": 1,
+        "digest": hashlib.sha256(text.encode()).hexdigest(),
+        "bound": 0.0,
+        "edges": bound.edges.tolist(),
+        "prices": bound.prices.tolist(),
+        "multipliers": {
+            name: multipliers.values[_finite(multipliers.values)].tolist()
+            for name, multipliers in bound.multipliers.items()
+        },
+    }
+    proved = verify_hindsight.verify(told, schedule_document(None), document).proved
+    if not np.isfinite(proved):
+        raise ValueError("Hindsight: the prices prove no bound; expected finite prices.")
+    return document | {"bound": proved}
+
+
+def _finite(values: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Return which rows of multipliers are finite."""
+    return np.asarray(np.isfinite(values).all(axis=1))

@@ -1,0 +1,186 @@
+"""A day with hindsight: a bound on every schedule, a schedule, and what is written of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.documents.csv_writing import csv_text
+from goodalloc.data.documents.json_file import dump
+from goodalloc.experiments.hindsight.bound_file import (
+    bound_document,
+    problem_document,
+    schedule_document,
+)
+from goodalloc.models.hindsight.offline_schedule import completion_times, schedule_violations
+from goodalloc.solvers.hindsight.best_prices import hindsight_bound
+from goodalloc.solvers.hindsight.schedule_search import find_schedule
+from goodalloc.solvers.interface.stop import Stop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from goodalloc.data.documents.json_file import Document
+    from goodalloc.models.hindsight.offline_problem import OfflineProblem
+    from goodalloc.solvers.hindsight.best_prices import HindsightBound
+    from goodalloc.solvers.hindsight.schedule_search import HindsightSchedule
+
+#: Share of the progress that the search of the bound counts for.
+BOUND_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class HindsightDay:
+    """Outcome of a day with hindsight.
+
+    Parameters
+    ----------
+    problem
+        The offline problem; its objective is the average completion time.
+    bound
+        Bound on all its schedules.
+    certificate
+        The bound as the stand-alone checker proves it.
+    schedule
+        The best ideal schedule that was found; None with several types of GPU.
+    """
+
+    problem: OfflineProblem
+    bound: HindsightBound
+    certificate: Document
+    schedule: HindsightSchedule | None
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """Outcome in terms of JSON."""
+        proved = float(self.certificate["bound"])
+        found = None if self.schedule is None else self.schedule.value
+        return {
+            "jobs": len(self.problem.jobs),
+            "bound_average_completion_s": proved,
+            "schedule_average_completion_s": found,
+            "bound_over_schedule": None if found is None else proved / found,
+        }
+
+    @property
+    def text(self) -> str:
+        """Outcome for people."""
+        told = self.data
+        lines = [
+            f"No schedule of these {told['jobs']} jobs has an average completion time below "
+            f"{told['bound_average_completion_s']:,.0f} s,",
+            "whatever it knows: proved by prices of the GPUs, and checked.",
+        ]
+        if self.schedule is not None:
+            lines += [
+                f"One that knows everything, and pays for no restarts, has "
+                f"{told['schedule_average_completion_s']:,.0f} s;",
+                f"the bound is {told['bound_over_schedule']:.1%} of it.",
+            ]
+        return "\n".join(lines)
+
+    def write(self, folder: Path, pictures: str) -> tuple[str, ...]:
+        """Write problem, certificate, prices, jobs and picture; return the names of the files.
+
+        Parameters
+        ----------
+        folder
+            Folder of the files.
+        pictures
+            Format of the picture.
+        """
+        from goodalloc.experiments.hindsight.figure import plot_hindsight
+        from goodalloc.experiments.reporting.plots import save
+
+        names = self.problem.supply.types
+        segments = None if self.schedule is None else self.schedule.segments
+        prices = [
+            {"start_s": start, **dict(zip(names, row, strict=True))}
+            for start, row in zip(
+                self.bound.edges[:-1].tolist(), self.bound.prices.tolist(), strict=True
+            )
+        ]
+        texts = {
+            "problem.json": dump(problem_document(self.problem)) + "\n",
+            "schedule.json": dump(schedule_document(segments)) + "\n",
+            "bound.json": dump(self.certificate) + "\n",
+            "prices.csv": csv_text(prices, tuple(prices[0])),
+            "jobs.csv": csv_text(jobs := self._jobs(), tuple(jobs[0])),
+        }
+        for name, text in texts.items():
+            write_atomically(folder / name, text)
+        picture = f"hindsight.{pictures}"
+        save(plot_hindsight(self.problem, self.bound, self.schedule), folder / picture)
+        return (*texts, picture)
+
+    def _jobs(self) -> list[dict[str, Any]]:
+        """Return a row for every job."""
+        ends = np.full(len(self.problem.jobs), np.nan)
+        if self.schedule is not None:
+            ends = self.schedule.completion
+        return [
+            {
+                "job": job.name,
+                "application": job.training,
+                "submission_s": job.release,
+                "completion_s": end - job.release,
+                "completion_in_the_plan_of_the_bound_s": planned - job.release,
+                "alone_s": job.begin
+                - job.release
+                + self.problem.training(job.training).least_seconds,
+            }
+            for job, end, planned in zip(
+                self.problem.jobs, ends.tolist(), self.bound.ends.tolist(), strict=True
+            )
+        ]
+
+
+def look_back(
+    problem: OfflineProblem,
+    *,
+    clock: float = 60.0,
+    seed: int = 0,
+    steps: int = 1000,
+    report: Callable[[float], None] = lambda _share: None,
+) -> HindsightDay:
+    """Bound all schedules of a problem, and find one.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    clock
+        Seconds between decisions of the schedule.
+    seed, steps
+        Seed and steps of the search of a schedule.
+    report
+        Callback for the share that is done.
+
+    Raises
+    ------
+    ValueError
+        If the schedule is not feasible or below the bound, so that nothing of it is reported.
+    """
+    bound = hindsight_bound(problem, report=lambda share, _: report(BOUND_SHARE * share))
+    certificate = bound_document(problem, bound)
+    schedule = None
+    if len(problem.supply.types) == 1:
+        schedule = find_schedule(
+            problem,
+            bound,
+            clock=clock,
+            seed=seed,
+            stop=Stop(iterations=steps),
+            report=lambda step, _: report(BOUND_SHARE + (1 - BOUND_SHARE) * step / steps),
+        )
+        found = schedule_violations(problem, schedule.segments)
+        ends = completion_times(problem, schedule.segments)
+        if not found and problem.total(ends) < float(certificate["bound"]):
+            found = ["It is below the bound of every schedule."]
+        if found:
+            raise ValueError(f"Schedule with hindsight: {found[0]}")
+    return HindsightDay(problem, bound, certificate, schedule)

@@ -1,0 +1,208 @@
+r"""Offline problem of a workload that the simulator replays, with what every scheduler pays there.
+
+A replay (`experiments/replay/simulator.py`) is at least as long as a schedule of this problem:
+
+- Jobs begin when the first decision after their submission has started them: at the end of the
+  round in which they are submitted, and one restart delay later.
+- The rate on *k* GPUs is the greatest over total batch sizes and over numbers of nodes. Batch sizes
+  are taken from a grid of `TOTALS`; `MARGIN` covers those between.
+- Epochs end at whole seconds: one that takes :math:`\tau` seconds of training at a constant rate
+  takes `round(tau)`. Its rate here is the larger of the true one and that of the rounded time. (If
+  a job is started again within an epoch, the seconds of that restart are more than rounding gains.)
+- GPUs are those of all nodes that are there.
+
+Jobs that share GPUs, as those of Gandiva and AntMan do, can together be faster than alone: the
+problem does not bound them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from goodalloc.data.applications.application import packed
+from goodalloc.experiments.replay.simulated_job import requested_split
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics, adascale_gain
+from goodalloc.models.hindsight.offline_problem import (
+    OfflineJob,
+    OfflineProblem,
+    Supply,
+    Training,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from goodalloc.data.applications.application import Application, Spread
+    from goodalloc.data.workloads.workload import Submission
+    from goodalloc.experiments.replay.replay_conditions import Setting
+    from goodalloc.models.round.cluster import Cluster
+    from goodalloc.models.support.array_types import Floats
+
+#: Total batch sizes among which the best is looked for, and the factor on the best rate for those
+#: between.
+TOTALS, MARGIN = 200, 1.001
+
+#: Least seconds of a restart for which rounding of epochs gains nothing by it.
+LEAST_DELAY = 1.0
+
+
+def replayed_problem(
+    workload: Sequence[Submission], applications: Mapping[str, Application], setting: Setting
+) -> OfflineProblem:
+    """Return the offline problem of a replay; all jobs have equal weights, of sum 1.
+
+    Parameters
+    ----------
+    workload
+        The submitted jobs.
+    applications
+        The true applications that they train, by name.
+    setting
+        Conditions of the replay.
+
+    Raises
+    ------
+    ValueError
+        If nodes have other resources than GPUs, or a restart takes less than `LEAST_DELAY`, so that
+        the problem would bound nothing.
+    """
+    cluster = setting.cluster
+    for group in cluster.groups:
+        for resource, amount in group.resources:
+            raise ValueError(
+                f"Group '{group.name}': it has {amount:g} of {resource} a node; expected GPUs only."
+            )
+    types = cluster.gpu_types or ("",)
+    jobs = []
+    for job in workload:
+        own = applications[job.application].restart_delay
+        delay = setting.restart_delay if own is None else own
+        if delay < LEAST_DELAY:
+            raise ValueError(
+                f"Job '{job.name}': a restart takes {delay:g} s; expected at least "
+                f"{LEAST_DELAY:g} s, or else rounded epochs bound nothing."
+            )
+        decided = max(math.ceil(job.time / setting.interval), 1) * setting.interval
+        jobs.append(
+            OfflineJob(
+                job.name,
+                job.application,
+                float(job.time),
+                float(decided + delay),
+                1.0 / len(workload),
+            )
+        )
+    names = sorted({job.application for job in workload})
+    trainings = tuple(true_training(applications[name], cluster) for name in names)
+    return OfflineProblem(trainings, tuple(jobs), supply_of(setting, types))
+
+
+def supply_of(setting: Setting, types: Sequence[str]) -> Supply:
+    """Return the GPUs that are there in the rounds of a replay.
+
+    Parameters
+    ----------
+    setting
+        Conditions of the replay, with its outages.
+    types
+        Types of GPU.
+    """
+    times = sorted({0, *(time for outage in setting.outages for time in outage[:2])})
+    rows = []
+    for time in times:
+        lost = [outage.nodes for outage in setting.outages if outage.start <= time < outage.end]
+        there = setting.cluster.resized(setting.cluster.num_nodes - max(lost, default=0))
+        groups = there.groups
+        rows.append([sum(g.nodes * g.gpus for g in groups if g.gpu_type == name) for name in types])
+    return Supply(tuple(name or "GPU" for name in types), np.array(times), np.array(rows))
+
+
+def true_training(application: Application, cluster: Cluster) -> Training:
+    """Return the phases of an application, and its greatest rates on a cluster.
+
+    Parameters
+    ----------
+    application
+        The true application.
+    cluster
+        Nodes and types of GPU.
+    """
+    epochs = application.epochs
+    work = np.diff([application.progress(epoch) for epoch in range(epochs)], prepend=0.0)
+    groups = cluster.groups
+    most = max(
+        sum(g.nodes * g.gpus for g in groups if g.gpu_type == one.gpu_type) for one in groups
+    )
+    gpus, gains = np.arange(1.0, most + 1.0), _Gains(application)
+    rates = np.stack([_rates(gains, name, gpus, cluster) for name in (cluster.gpu_types or ("",))])
+    with np.errstate(divide="ignore"):
+        rounded = work[None, :, None] / np.round(work[None, :, None] / (rates * MARGIN))
+    rates = np.maximum(rates * MARGIN, np.where(np.isfinite(rounded), rounded, 0.0))
+    return Training(application.name, work, gpus, rates)
+
+
+def _rates(gains: _Gains, gpu_type: str, gpus: Floats, cluster: Cluster) -> Floats:
+    """Return the greatest rate in every epoch on every number of GPUs; shape (epochs, counts)."""
+    own = [group for group in cluster.groups if group.gpu_type == gpu_type]
+    there, per_node = sum(g.nodes * g.gpus for g in own), max(g.gpus for g in own)
+    nodes, rates = sum(g.nodes for g in own), np.zeros((gains.application.epochs, gpus.size))
+    on_type = gains.application.on(gpu_type)
+    for column, number in enumerate(map(int, gpus.tolist())):
+        if number > there:
+            continue
+        for spread in _spreads(number, per_node, nodes):
+            best = _best_rates(on_type, spread, gains)
+            rates[:, column] = np.maximum(rates[:, column], best)
+    return rates
+
+
+def _spreads(gpus: int, per_node: int, nodes: int) -> Iterator[Spread]:
+    """Yield placements: packed, and as even as can be on every greater number of nodes."""
+    least = -(-gpus // per_node)
+    yield packed(gpus, per_node)
+    for number in range(least, min(gpus, nodes) + 1):
+        each, more = divmod(gpus, number)
+        yield (each + 1,) * more + (each,) * (number - more)
+
+
+def _best_rates(application: Application, spread: Spread, gains: _Gains) -> Floats:
+    """Return the greatest rate in every epoch over the batch sizes; shape (epochs,)."""
+    limits, replicas = application.batch, sum(spread)
+    least = max(int(limits.initial), int(limits.atomic_minimum) * replicas)
+    if least > limits.maximum:
+        return np.zeros(application.epochs)
+    best = np.zeros(application.epochs)
+    splits = {
+        requested_split(int(total), replicas, limits)
+        for total in np.geomspace(least, int(limits.maximum), TOTALS).tolist()
+    }
+    for atomic, further in sorted(splits):
+        size = min(atomic, int(limits.maximum) // (replicas * (further + 1)))
+        try:
+            step, synchronisation = application.step_times(spread, size)
+        except ValueError:  # not measured: no job of a replay can run there
+            continue
+        seconds = (step + (step - synchronisation) * further) * application.slowdown
+        np.maximum(best, gains.at(replicas * size * (further + 1)) / seconds, out=best)
+    return best
+
+
+class _Gains:
+    """Progress of a step of an application in every epoch, by total batch size."""
+
+    def __init__(self, application: Application) -> None:
+        self.application = application
+        self._known: dict[int, Floats] = {}
+
+    def at(self, batch: int) -> Floats:
+        """Return the gains at a total batch size; shape (epochs,)."""
+        if batch not in self._known:
+            one, epochs = self.application, range(self.application.epochs)
+            found = np.array([one.gradient_statistics(batch, epoch) for epoch in epochs])
+            statistics = GradientStatistics(*found.T)
+            gain = adascale_gain(statistics, float(one.batch.initial), batch)
+            self._known[batch] = np.asarray(gain)
+        return self._known[batch]

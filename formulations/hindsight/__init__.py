@@ -1,0 +1,5 @@
+"""Programs of the offline problem of a whole trace: exact on small cases, and a bound on all."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,294 @@
+"""Search for the prices whose bound on all schedules of an offline problem is greatest.
+
+The bound is concave in the prices. Its smoothed version is maximised by L-BFGS-B (SciPy) over the
+square roots of the prices, in which prices far apart move equally well, first on long intervals and
+much smoothed, then on shorter intervals and less. Whatever the search returns, the bound is that of
+the prices alone, without smoothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+
+from goodalloc.formulations.hindsight.price_bound import Multipliers, unit_costs
+from goodalloc.solvers.hindsight.priced_jobs import price_jobs
+from goodalloc.solvers.interface.stop import Stop
+from goodalloc.solvers.interface.watch import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from jaxtyping import Float
+
+    from goodalloc.models.hindsight.offline_problem import OfflineProblem, Training
+    from goodalloc.models.support.array_types import Floats
+
+#: Worth of a second of a job, in prices of a GPU-second, of the patterns of multipliers.
+SECONDS = (0.0, *np.geomspace(0.3, 600.0, 13).tolist())
+
+#: Prices of a GPU-second of the patterns, and those of the table, in mean weights of the jobs.
+LEVELS, POINTS = np.geomspace(1e-3, 6.0, 30), np.concatenate([[0.0], np.geomspace(1e-4, 8.0, 400)])
+
+#: Greatest worth of a second of a job in a pattern, in mean weights of the jobs.
+MOST_WORTH = 60.0
+
+#: Least and greatest price in the search, and that at the start, in mean weights of the jobs.
+LEAST_PRICE, GREATEST_PRICE, FIRST_PRICE = 1e-10, 7.5, 0.03
+
+
+class Stage(NamedTuple):
+    """Stage of the search.
+
+    Attributes
+    ----------
+    interval
+        Seconds of an interval of constant prices.
+    smoothing
+        Parameters of the smoothed minimum, one after the other, in seconds of a job.
+    steps
+        Most steps with each.
+    """
+
+    interval: float
+    smoothing: tuple[float, ...]
+    steps: int
+
+
+#: Relative improvement of the smoothed bound in a step at which the search goes on to the next.
+LEAST_STEP = 1e-6
+
+NO_LIMIT = Stop()
+
+#: The search, from long intervals to short ones.
+STAGES = (Stage(1200.0, (200.0, 60.0), 25), Stage(300.0, (40.0, 10.0, 2.0), 40))
+
+
+@dataclass(frozen=True)
+class HindsightBound:
+    """Bound on every schedule of an offline problem, and the prices that prove it.
+
+    Parameters
+    ----------
+    value
+        The bound on the weighted sum of completion times.
+    edges
+        Seconds between intervals of constant prices.
+    prices
+        Price of a GPU-second of every type in every interval.
+    job_bounds
+        Bound of every job, in the order of the problem: its weighted completion time and what it
+        pays for GPUs; the sum less the worth of all GPUs is `value`.
+    multipliers
+        Multipliers of every training, by its name.
+    patterns
+        Row of the multipliers of every job at its bound; -1 if it ends behind the last edge.
+    ends
+        Seconds at which every job ends at its bound.
+    """
+
+    value: float
+    edges: Float[Floats, " edges"]
+    prices: Float[Floats, "intervals types"]
+    job_bounds: Float[Floats, " jobs"]
+    multipliers: Mapping[str, Multipliers]
+    patterns: tuple[int, ...]
+    ends: Float[Floats, " jobs"]
+
+
+def horizon_of(problem: OfflineProblem) -> float:
+    """Return seconds by which all jobs can end, one after the other on the GPUs that are there.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    """
+    last = max(job.begin for job in problem.jobs)
+    last = max(last, float(problem.supply.times[-1]))
+    gpus = problem.supply.gpus[-1]
+    load = 0.0
+    for training in problem.trainings:
+        number = len(problem.jobs_of(training.name))
+        fits = training.gpus[None, :] <= gpus[:, None]
+        rates = np.where(fits[:, None, :], training.rates, 0.0).max(axis=(0, 2))
+        if number and not (rates > 0).all():
+            raise ValueError(
+                f"Training '{training.name}': it cannot run on the GPUs of the supply; expected a "
+                "number of GPUs that is there in the end."
+            )
+        # GPU-seconds at the best number of GPUs a phase, as though all ran side by side
+        with np.errstate(divide="ignore", invalid="ignore"):
+            each = np.where(fits[:, None, :], training.gpus / training.rates, np.inf)
+        least = (each / gpus[:, None, None]).min(axis=(0, 2))
+        load += number * float(max((training.work * least).sum(), 0.0))
+    longest = max(
+        float((t.work / t.rates.max(axis=(0, 2))).sum())
+        for t in problem.trainings
+        if len(problem.jobs_of(t.name))
+    )
+    return last + 2.0 * max(load, longest)
+
+
+def patterns_of(
+    training: Training, scale: float, relative: Float[Floats, " types"]
+) -> Float[Floats, "patterns phases"]:
+    """Return the multipliers (4) of `formulations/hindsight/price_bound.py` for a range of prices.
+
+    Parameters
+    ----------
+    training
+        Work and rates.
+    scale
+        Mean weight of the jobs.
+    relative
+        Prices of the types, relative to their mean.
+    """
+    level, second = (
+        array.ravel() for array in np.meshgrid(LEVELS, np.array(SECONDS), indexing="ij")
+    )
+    kept = level * second <= MOST_WORTH
+    level, second = level[kept], second[kept]
+    costs = unit_costs(training, np.outer(np.ones(level.size), relative), second)
+    return np.asarray(scale * level[:, None] * costs)
+
+
+def hindsight_bound(
+    problem: OfflineProblem,
+    stages: tuple[Stage, ...] = STAGES,
+    *,
+    stop: Stop = NO_LIMIT,
+    report: Callable[[float, float], None] = lambda _share, _bound: None,
+) -> HindsightBound:
+    """Return the greatest bound that the search finds within its limits.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    stages
+        Stages of the search.
+    stop
+        Limits; at the first of them the best bound so far is returned.
+    report
+        Callback for the share of the search that is done, and the bound so far.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.hindsight import OfflineJob, OfflineProblem, Supply, Training
+    >>> from goodalloc.solvers.hindsight import hindsight_bound
+    >>> training = Training("one", np.array([600.0]), np.array([1.0]), np.array([[[1.0]]]))
+    >>> jobs = (OfflineJob("a", "one", 0.0, 0.0), OfflineJob("b", "one", 0.0, 0.0))
+    >>> problem = OfflineProblem((training,), jobs, Supply.constant({"t4": 1.0}))
+    >>> 1700 < hindsight_bound(problem).value <= 1800  # 600 and 1,200
+    True
+    """
+    search = _Search(problem, Watch(stop), report)
+    scale, types = search.scale, len(problem.supply.types)
+    last = horizon_of(problem)
+    edges = np.array([0.0, last])
+    prices = np.full((1, types), FIRST_PRICE * scale)
+    total = sum(stage.steps * len(stage.smoothing) for stage in stages)
+    done = 0
+    for stage in stages:
+        finer = np.arange(0.0, last + stage.interval, stage.interval)
+        middle = np.minimum((finer[:-1] + finer[1:]) / 2, edges[-1])
+        prices = prices[np.searchsorted(edges, middle, side="right").clip(1, len(prices)) - 1]
+        edges = finer
+        for smoothing in stage.smoothing:
+            prices = search.improve(edges, prices, smoothing * scale, stage.steps)
+            done += stage.steps
+            report(done / total, search.best.value)
+            if search.watch.limit is not None:
+                return search.best
+    return search.best
+
+
+class _Search:
+    """Evaluations of prices, of which the best is kept."""
+
+    def __init__(
+        self, problem: OfflineProblem, watch: Watch, report: Callable[[float, float], None]
+    ) -> None:
+        self.problem, self.watch, self.report = problem, watch, report
+        self.scale = float(np.mean([job.weight for job in problem.jobs]))
+        types = len(problem.supply.types)
+        self.multipliers = {
+            training.name: Multipliers.of(
+                training, patterns_of(training, self.scale, np.ones(types)), self.scale * POINTS
+            )
+            for training in problem.trainings
+            if len(problem.jobs_of(training.name))
+        }
+        self._best: HindsightBound | None = None
+
+    @property
+    def best(self) -> HindsightBound:
+        """The greatest bound so far."""
+        assert self._best is not None
+        return self._best
+
+    def improve(
+        self,
+        edges: Float[Floats, " edges"],
+        prices: Float[Floats, "intervals types"],
+        smoothing: float,
+        steps: int,
+    ) -> Float[Floats, "intervals types"]:
+        """Return better prices, by at most so many steps with one smoothing."""
+        unit = self.scale * len(self.problem.jobs)
+
+        def lost(roots: Floats) -> tuple[float, Floats]:
+            now = self.scale * np.square(roots).reshape(prices.shape)
+            value, slope = self.evaluate(edges, now, smoothing)
+            if self.watch.limit is not None:
+                raise StopIteration
+            return -value / unit, -2.0 * self.scale * slope.ravel() * roots / unit
+
+        bounds = np.sqrt([LEAST_PRICE, GREATEST_PRICE])
+        begin = np.sqrt(prices / self.scale).clip(*bounds)
+        try:
+            found = minimize(
+                lost,
+                begin.ravel(),
+                jac=True,
+                method="L-BFGS-B",
+                bounds=[tuple(bounds)] * begin.size,
+                options={"maxiter": steps, "maxfun": 2 * steps, "ftol": LEAST_STEP},
+            )
+        except StopIteration:
+            return prices
+        return np.asarray(self.scale * np.square(found.x)).reshape(prices.shape)
+
+    def evaluate(
+        self,
+        edges: Float[Floats, " edges"],
+        prices: Float[Floats, "intervals types"],
+        smoothing: float,
+    ) -> tuple[float, Float[Floats, "intervals types"]]:
+        """Return the smoothed bound and its gradient; keep the bound if it is the best."""
+        problem = self.problem
+        there = problem.supply.mean(edges) * np.diff(edges)[:, None]
+        worth = float((there * prices).sum())
+        bounds, patterns = np.empty(len(problem.jobs)), np.empty(len(problem.jobs), int)
+        stops = np.empty(len(problem.jobs), int)
+        smoothed, slope = -worth, -there
+        for name, multipliers in self.multipliers.items():
+            rows = problem.jobs_of(name)
+            found = price_jobs(
+                [problem.jobs[row] for row in rows], multipliers, edges, prices, smoothing
+            )
+            smoothed += float(found.smoothed.sum())
+            slope = slope + found.gpu_seconds
+            bounds[rows], patterns[rows], stops[rows] = found.bounds, found.patterns, found.ends
+        value = float(bounds.sum()) - worth
+        if self._best is None or value > self._best.value:
+            ends = edges[np.minimum(stops + 1, len(edges) - 1)]
+            self._best = HindsightBound(
+                value, edges, prices, bounds, self.multipliers, tuple(patterns.tolist()), ends
+            )
+        return smoothed, slope

@@ -1,0 +1,101 @@
+"""`goodalloc hindsight`: bound, schedule and picture of a drawn day, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import pytest
+
+from goodalloc.experiments.cli.main import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+JOBS = """\
+name,time,application,num_replicas,batch_size
+a,0,cifar10,2,256
+b,10,ncf,1,32768
+c,61,cifar10,1,128
+d,300,cifar10,4,512
+"""
+
+OPTIONS = ("--nodes", "1", "--steps", "5")
+
+
+@pytest.fixture(scope="module")
+def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of the files of a little day."""
+    folder = tmp_path_factory.mktemp("day")
+    (folder / "jobs.in.csv").write_text(JOBS)
+    command = ["hindsight", str(folder / "jobs.in.csv"), *OPTIONS]
+    assert main([*command, "--out", str(folder)]) == 0
+    return folder
+
+
+def test_it_writes_what_verify_checks(day: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Problem, schedule and bound; a tampered bound is refused with exit code 1."""
+    names = [str(day / f"{name}.json") for name in ("problem", "schedule", "bound")]
+    assert main(["verify", *names, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["verified"]
+    assert 0.0 < told["claimed"] <= told["proved"] * (1 + 1e-12) <= told["value"]
+    bound = json.loads((day / "bound.json").read_text())
+    (day / "more.json").write_text(json.dumps({**bound, "bound": 1.1 * bound["bound"]}))
+    assert main(["verify", *names[:2], str(day / "more.json")]) == 1
+    assert "the prices prove a smaller bound" in capsys.readouterr().out
+
+
+def test_no_job_ends_before_it_could_alone(day: Path) -> None:
+    """A row for every job."""
+    jobs = pd.read_csv(day / "jobs.csv")
+    assert jobs.job.tolist() == [*"abcd"]
+    assert (jobs.completion_s >= jobs.alone_s - 1e-6).all()
+    prices = pd.read_csv(day / "prices.csv")
+    assert (prices.GPU >= 0).all()
+    assert (day / "hindsight.png").stat().st_size > 10_000
+
+
+def test_the_same_seeds_give_the_same_numbers(
+    day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As JSON; another seed of the search may give another schedule."""
+    found = []
+    for name in ("one", "two"):
+        command = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS, "--json"]
+        assert main([*command, "--out", str(tmp_path / name)]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert found[0] == found[1]
+    assert found[0]["jobs"] == 4
+    assert 0.5 < found[0]["bound_over_schedule"] <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["--restart-delay", "0"], "a restart takes 0 s; expected at least 1 s"),
+        (["--cores", "8"], "it has 8 of cpu a node; expected GPUs only"),
+        (["missing.csv"], "missing.csv' does not exist"),
+        (["--steps", "0"], "--steps"),
+    ],
+)
+def test_what_it_cannot_do_is_refused_in_one_sentence(
+    given: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With exit code 2 and nothing computed."""
+    base = ["hindsight", "--out", str(tmp_path)]
+    assert main([*base, *given]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_several_types_of_gpu_have_a_bound_alone(
+    day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Schedules are found on one type only, so far."""
+    groups = ["--group", "t4:1:4:t4", "--group", "a100:1:4:a100"]
+    options = [str(day / "jobs.in.csv"), "--steps", "5", "--json", "--out", str(tmp_path)]
+    assert main(["hindsight", *groups, *options]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["bound_average_completion_s"] > 0.0
+    assert told["schedule_average_completion_s"] is None

@@ -1,0 +1,99 @@
+"""The offline problem of a replay bounds the replay, whatever the policy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from goodalloc.data.applications.application import packed, profiled_applications
+from goodalloc.data.workloads.generator import draw_workload
+from goodalloc.experiments.hindsight.bound_file import bound_document
+from goodalloc.experiments.hindsight.problem_of_replay import (
+    MARGIN,
+    replayed_problem,
+    supply_of,
+    true_training,
+)
+from goodalloc.experiments.replay.job_oracle import BestSpeeds
+from goodalloc.experiments.replay.replay_conditions import Outage, Setting
+from goodalloc.experiments.replay.simulator import Simulator
+from goodalloc.models.round.cluster import Cluster, NodeGroup
+from goodalloc.models.round.mode import resources
+from goodalloc.solvers.hindsight.best_prices import Stage, hindsight_bound
+from goodalloc.solvers.policies.registry import make_policy
+
+if TYPE_CHECKING:
+    from goodalloc.data.workloads.workload import Submission
+
+APPLICATIONS = profiled_applications()
+QUICK = (Stage(600.0, (60.0, 10.0), 12),)
+SMALL = Setting(Cluster.uniform(2, 4))
+
+
+def short_jobs(seed: int, number: int) -> tuple[Submission, ...]:
+    """Draw jobs that take minutes, submitted within an hour."""
+    drawn = draw_workload(seed, jobs=60)
+    own = [job for job in drawn if job.application in {"ncf", "cifar10"} and job.replicas <= 8]
+    return tuple(own[:number])
+
+
+@pytest.mark.parametrize("policy", ["fifo", "srtf", "equal", "tiresias", "pollux"])
+def test_no_policy_is_below_the_bound(policy: str) -> None:
+    """On a crowded little cluster."""
+    jobs = short_jobs(3, 8)
+    simulator = Simulator(jobs, APPLICATIONS, make_policy(policy), SMALL)
+    while not simulator.finished:
+        simulator.step()
+    ends = [job.completion for job in simulator.jobs]
+    average = float(np.mean([end - job.time for end, job in zip(ends, jobs, strict=True) if end]))
+    problem = replayed_problem(jobs, APPLICATIONS, SMALL)
+    bound = bound_document(problem, hindsight_bound(problem, QUICK))["bound"]
+    assert 0.3 * average < bound <= average
+
+
+def test_jobs_begin_after_a_decision_and_a_restart() -> None:
+    """Of submissions at 0 and 61 s the first is decided at 60 s, the second at 120 s."""
+    first, second = short_jobs(1, 2)
+    jobs = (replace(first, time=0), replace(second, time=61))
+    problem = replayed_problem(jobs, APPLICATIONS, SMALL)
+    assert [(job.release, job.begin) for job in problem.jobs] == [(0.0, 90.0), (61.0, 150.0)]
+    assert [job.weight for job in problem.jobs] == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("name", ["cifar10", "bert"])
+def test_no_placement_at_the_best_batch_size_is_faster(name: str) -> None:
+    """The rates are at least those that an oracle knows, and not much more."""
+    application, speeds = APPLICATIONS[name], BestSpeeds()
+    training = true_training(application, SMALL.cluster)
+    for gpus in (1, 3, 8):
+        for epoch in (0, application.epochs - 1):
+            true = 1.0 / speeds.seconds(application, "", packed(gpus, 4), epoch)
+            rate = training.rates[0, epoch, gpus - 1]
+            assert true <= rate
+            seconds = training.work[epoch] / true
+            assert rate <= true * max(1.01 * MARGIN, seconds / max(seconds - 0.6, 0.1))
+
+
+def test_an_outage_takes_gpus_away_for_a_while() -> None:
+    """Those of the last nodes."""
+    setting = Setting(Cluster.uniform(4, 4), outages=(Outage(600, 1200, 3),))
+    supply = supply_of(setting, ("",))
+    assert (supply.times.tolist(), supply.gpus.ravel().tolist()) == (
+        [0.0, 600.0, 1200.0],
+        [16.0, 4.0, 16.0],
+    )
+
+
+def test_cores_and_free_restarts_are_refused() -> None:
+    """Each with a sentence."""
+    jobs = short_jobs(1, 1)
+    cores = Cluster((NodeGroup("node", 1, 4, "", resources({"cpu": 8.0})),))
+    with pytest.raises(
+        ValueError, match="Group 'node': it has 8 of cpu a node; expected GPUs only"
+    ):
+        replayed_problem(jobs, APPLICATIONS, Setting(cores))
+    with pytest.raises(ValueError, match="a restart takes 0 s; expected at least 1 s"):
+        replayed_problem(jobs, APPLICATIONS, Setting(restart_delay=0.0))

@@ -1,0 +1,49 @@
+"""Tiny traces whose offline problem a mixed-integer program decides."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from goodalloc.models.hindsight.offline_problem import (
+    OfflineJob,
+    OfflineProblem,
+    Supply,
+    Training,
+)
+
+#: Seconds between the edges of the grid.
+UNIT = 10.0
+
+
+def tiny_trace(seed: int, *, types: int = 1) -> OfflineProblem:
+    """Draw two or three jobs of one or two phases on one or two GPUs of each type."""
+    random = np.random.default_rng([seed, types])
+    gpus = {f"type {row}": float(random.integers(1, 3)) for row in range(types)}
+    trainings = tuple(_training(random, f"kind {index}", types) for index in range(2))
+    jobs = []
+    for index in range(int(random.integers(2, 4))):
+        begin = UNIT * float(random.integers(0, 3))
+        release = max(begin - float(random.integers(0, 8)), 0.0)
+        weight = float(random.choice([0.5, 1.0, 2.0]))
+        kind = f"kind {random.integers(2)}"
+        jobs.append(OfflineJob(f"job {index}", kind, release, begin, weight))
+    return OfflineProblem(trainings, tuple(jobs), Supply.constant(gpus))
+
+
+def _training(random: np.random.Generator, name: str, types: int) -> Training:
+    """Draw rates that grow less than in proportion to the GPUs; a phase takes at most 15 s."""
+    phases = int(random.integers(1, 3))
+    gpus = np.array([1.0, 2.0])
+    power = random.uniform(0.3, 1.0, (types, phases, 1))
+    rates = random.uniform(0.5, 2.0, (types, phases, 1)) * gpus**power
+    return Training(name, random.uniform(3.0, 15.0, phases) * rates[0, :, 0], gpus, rates)
+
+
+def edges_of(problem: OfflineProblem) -> np.ndarray:
+    """Return a grid that is long enough for all jobs one after the other."""
+    longest = sum(
+        float(np.ceil(problem.training(job.training).on_one_type(1.0) / UNIT)) + 1
+        for job in problem.jobs
+    )
+    last = max(job.begin for job in problem.jobs) / UNIT
+    return UNIT * np.arange(last + longest + 1)
