@@ -209,7 +209,8 @@ def _values(lines: _Lines) -> Float[Floats, "jobs intervals"]:
         lines.weight,
         lines.first,
     )
-    operation, parts = _compiled(), []
+    operation = _compiled()
+    parts: list[Floats] = []
     with jax.enable_x64(True):
         for start in range(0, jobs, CHUNK):
             rows = np.arange(start, start + CHUNK).clip(max=jobs - 1)

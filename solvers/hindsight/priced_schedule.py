@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from goodalloc.models.hindsight.offline_problem import OfflineProblem, Training
     from goodalloc.models.hindsight.offline_schedule import OfflineSchedule
-    from goodalloc.models.support.array_types import Floats, Indices
+    from goodalloc.models.support.array_types import Floats
 
 
 class Steps(NamedTuple):
@@ -86,7 +86,7 @@ class WorthScheduler:
     Raises
     ------
     ValueError
-        If the problem has several types of GPU.
+        If the problem has several types of GPU, or a job needs more than there are in the end.
     """
 
     problem: OfflineProblem
@@ -97,13 +97,23 @@ class WorthScheduler:
             types = ", ".join(self.problem.supply.types)
             raise ValueError(f"Schedule: the GPUs are of types {types}; expected one type.")
 
+        there = float(self.problem.supply.gpus[-1, 0])
+        for job in self.problem.jobs:
+            least = self.problem.training(job.training).gpus[0]
+            if least > there:
+                raise ValueError(
+                    f"Job '{job.name}': it needs at least {least:g} GPUs; there are {there:g}."
+                )
+
     @cached_property
     def _steps(self) -> dict[str, list[Steps]]:
-        """Steps of every phase of every training."""
-        return {
-            training.name: [hull_steps(training.gpus, rates) for rates in training.rates[0]]
-            for training in self.problem.trainings
-        }
+        """Steps of every phase of every training, up to the GPUs that are there in the end."""
+        found = {}
+        for training in self.problem.trainings:
+            fits = training.gpus <= self.problem.supply.gpus[-1, 0]
+            gpus = training.gpus[fits]
+            found[training.name] = [hull_steps(gpus, own[fits]) for own in training.rates[0]]
+        return found
 
     def run(
         self, worth: Sequence[Float[Floats, " phases"]], keep: OfflineSchedule | None = None
@@ -118,18 +128,18 @@ class WorthScheduler:
             Where the segments are put; None to build none.
         """
         problem = self.problem
-        begin = np.array([job.begin for job in problem.jobs])
-        order = np.argsort(begin, kind="stable")
-        ends = np.full(begin.size, np.nan)
+        begin = [job.begin for job in problem.jobs]
+        order = sorted(range(len(begin)), key=begin.__getitem__)
+        ends = np.full(len(begin), np.nan)
         active: list[_Active] = []
         held: list[list[Segment]] = [[] for _ in problem.jobs]
         now, following = 0.0, 0
-        while following < order.size or active:
+        while following < len(order) or active:
             if not active:
-                now = max(now, self.clock * np.floor(begin[order[following]] / self.clock))
+                now = max(now, self.clock * (begin[order[following]] // self.clock))
             after = now + self.clock
-            while following < order.size and begin[order[following]] < after:
-                row = int(order[following])
+            while following < len(order) and begin[order[following]] < after:
+                row = order[following]
                 job = problem.jobs[row]
                 training = problem.training(job.training)
                 active.append(_Active(row, training, self._steps[training.name], worth[row]))
@@ -138,7 +148,7 @@ class WorthScheduler:
             given = _give_out(active, float(problem.supply.gpus[number, 0]))
             for one, gpus in zip(active, given.tolist(), strict=True):
                 if gpus:
-                    start = max(now, float(begin[one.row]))
+                    start = max(now, begin[one.row])
                     end = one.train(start, after, gpus)
                     held[one.row].append(Segment(start, after, 0, gpus))
                     if end is not None:
@@ -182,11 +192,10 @@ class _Active:
 def _give_out(active: Sequence[_Active], gpus: float) -> Float[Floats, " active"]:
     """Return the GPUs of every active job."""
     value = np.concatenate([one.value for one in active])
-    more = np.concatenate([one.more for one in active])
-    owner = np.repeat(np.arange(len(active)), [one.more.size for one in active])
-    order: Indices = np.argsort(-value, kind="stable")
-    given, closed = np.zeros(len(active)), np.zeros(len(active), bool)
-    for index in order.tolist():
+    more: list[float] = np.concatenate([one.more for one in active]).tolist()
+    owner: list[int] = np.repeat(range(len(active)), [one.more.size for one in active]).tolist()
+    given, closed = np.zeros(len(active)), [False] * len(active)
+    for index in np.argsort(-value, kind="stable").tolist():
         job = owner[index]
         if closed[job]:
             continue

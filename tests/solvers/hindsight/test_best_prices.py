@@ -125,3 +125,19 @@ def test_the_horizon_is_long_enough_for_the_schedules_that_are_found() -> None:
         problem = tiny_trace(seed)
         found = find_schedule(problem, clock=UNIT, stop=Stop(iterations=1))
         assert found.completion.max() <= horizon_of(problem) + UNIT
+
+
+def test_a_job_that_needs_more_gpus_than_there_are_is_refused() -> None:
+    """By the bound and by the schedule; too large numbers beside others are no harm."""
+    rates = np.array([[[1.0, 3.0]]])
+    training = Training("one", np.array([60.0]), np.array([2.0, 4.0]), rates)
+    job = (OfflineJob("a", "one", 0.0, 0.0),)
+    few, some = (
+        OfflineProblem((training,), job, Supply.constant({"gpu": number})) for number in (1.0, 3.0)
+    )
+    with pytest.raises(ValueError, match="Job 'a': it needs at least 2 GPUs; there are 1"):
+        find_schedule(few, stop=Stop(iterations=1))
+    with pytest.raises(ValueError, match="Training 'one': it cannot run on the GPUs of the supply"):
+        hindsight_bound(few, QUICK)
+    assert find_schedule(some, stop=Stop(iterations=1)).completion.tolist() == [60.0]
+    assert 0.9 * 20.0 < hindsight_bound(some, QUICK).value <= 60.0
