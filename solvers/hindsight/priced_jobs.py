@@ -193,7 +193,7 @@ def _covered(lines: _Lines, schedules: _Schedules) -> Float[Floats, "patterns in
     stops = np.bincount(pattern * edges + stop, weight, size)
     late = np.bincount(pattern * edges + begin, weight * missed[row], size)
     covered = np.cumsum((starts - stops).reshape(shape), axis=1) - late.reshape(shape)
-    return np.asarray(covered[:, :-1])
+    return np.asarray(covered[:, :-1], dtype=np.float64)
 
 
 def _values(lines: _Lines) -> Float[Floats, "jobs intervals"]:
