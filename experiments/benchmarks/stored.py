@@ -57,7 +57,7 @@ def run_and_store(name: str, options: Sequence[str]) -> tuple[str, ...]:
     commit_of_code()  # refuses other code before anything is measured
     command = f"make bench BENCH={name}"
     if options:
-        command += f" OPTIONS={shlex.quote(' '.join(options))}"
+        command += f" OPTIONS={shlex.quote(' '.join(_without_paths(options)))}"
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
         path = out / f"{name}.csv" if name in FILES else out
@@ -73,6 +73,15 @@ def run_and_store(name: str, options: Sequence[str]) -> tuple[str, ...]:
         raise ValueError(f"Benchmark '{name}' wrote no rows; expected some.")
     named = {name if name in FILES else f"{name}-{stem}": rows for stem, rows in tables.items()}
     return store_benchmark(named, command, seconds)
+
+
+def _without_paths(options: Sequence[str]) -> list[str]:
+    """Return options with their names in place of the folders and files of this machine."""
+    told: list[str] = []
+    for word in options:
+        path = Path(word).is_absolute()
+        told.append(told[-1].lstrip("-").upper() if path and told else word)
+    return told
 
 
 def _rows(path: Path) -> list[dict[str, str]]:

@@ -113,12 +113,7 @@ def add_simulate(parser: argparse.ArgumentParser) -> None:
         help="replay jobs with measured rates: a CSV of model, gpu_type, gpus, nodes, steps_per_s",
     )
     _add_workload(parser)
-    parser.add_argument(
-        "--traces",
-        metavar="FOLDER",
-        help="measurements of the artifact of Pollux or Sia as the truth (default: the shipped "
-        "profiles)",
-    )
+    _add_traces(parser)
     parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
     _add_setting(parser)
     parser.add_argument(
@@ -161,6 +156,16 @@ def _add_workload(parser: argparse.ArgumentParser) -> None:
         "--philly",
         metavar="FILE",
         help="draw from a list of jobs of Microsoft's Philly cluster (default: shipped statistics)",
+    )
+
+
+def _add_traces(parser: argparse.ArgumentParser) -> None:
+    """Add the argument of the true applications."""
+    parser.add_argument(
+        "--traces",
+        metavar="FOLDER",
+        help="measurements of the artifact of Pollux or Sia as the truth (default: the shipped "
+        "profiles)",
     )
 
 
@@ -215,12 +220,7 @@ def add_hindsight(parser: argparse.ArgumentParser) -> None:
         help="a CSV of name, time, application, num_replicas, batch_size (default: draw one)",
     )
     _add_workload(parser)
-    parser.add_argument(
-        "--traces",
-        metavar="FOLDER",
-        help="measurements of the artifact of Pollux or Sia as the truth (default: the shipped "
-        "profiles)",
-    )
+    _add_traces(parser)
     parser.add_argument("--seed", type=whole(0), default=0, help="of a drawn workload (default: 0)")
     add_cluster(parser)
     parser.add_argument(

@@ -4,8 +4,10 @@ A replay (`experiments/replay/simulator.py`) is at least as long as a schedule o
 
 - Jobs begin when the first decision after their submission has started them: at the end of the
   round in which they are submitted, and one restart delay later.
-- The rate on *k* GPUs is the greatest over total batch sizes and over numbers of nodes. Batch sizes
-  are taken from a grid of `TOTALS`; `MARGIN` covers those between.
+- The rate on *k* GPUs is the greatest over total batch sizes and placements. Batch sizes are taken
+  from a grid of `TOTALS`; `MARGIN` covers those between (a test compares all whole numbers).
+  Placements on up to `MEASURED_NODES` nodes are all tried, uneven ones, too; of those on more,
+  whose times are known by their numbers of nodes and GPUs only, one for each number of nodes.
 - Epochs end at whole seconds: one that takes :math:`\tau` seconds of training at a constant rate
   takes `round(tau)`. Its rate here is the larger of the true one and that of the rounded time. (If
   a job is started again within an epoch, the seconds of that restart are more than rounding gains.)
@@ -18,11 +20,11 @@ problem does not bound them.
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.data.applications.application import packed
 from goodalloc.experiments.replay.simulated_job import requested_split
 from goodalloc.models.goodput.statistical_efficiency import GradientStatistics, adascale_gain
 from goodalloc.models.hindsight.offline_problem import (
@@ -43,7 +45,13 @@ if TYPE_CHECKING:
 
 #: Total batch sizes among which the best is looked for, and the factor on the best rate for those
 #: between.
-TOTALS, MARGIN = 200, 1.001
+TOTALS, MARGIN = 200, 1.005
+
+#: Most nodes of a placement that was measured for itself.
+MEASURED_NODES = 4
+
+#: Seconds of an epoch that are rounded to none.
+SHORTEST_EPOCH = 0.5
 
 #: Least seconds of a restart for which rounding of epochs gains nothing by it.
 LEAST_DELAY = 1.0
@@ -115,9 +123,13 @@ def supply_of(setting: Setting, types: Sequence[str]) -> Supply:
     for time in times:
         lost = [outage.nodes for outage in setting.outages if outage.start <= time < outage.end]
         there = setting.cluster.resized(setting.cluster.num_nodes - max(lost, default=0))
-        groups = there.groups
-        rows.append([sum(g.nodes * g.gpus for g in groups if g.gpu_type == name) for name in types])
+        rows.append([_gpus_of(there, name) for name in types])
     return Supply(tuple(name or "GPU" for name in types), np.array(times), np.array(rows))
+
+
+def _gpus_of(cluster: Cluster, gpu_type: str) -> int:
+    """Return the number of GPUs of a type."""
+    return sum(group.nodes * group.gpus for group in cluster.groups if group.gpu_type == gpu_type)
 
 
 def true_training(application: Application, cluster: Cluster) -> Training:
@@ -129,43 +141,51 @@ def true_training(application: Application, cluster: Cluster) -> Training:
         The true application.
     cluster
         Nodes and types of GPU.
+
+    Raises
+    ------
+    ValueError
+        If an epoch can take no more than `SHORTEST_EPOCH`.
     """
-    epochs = application.epochs
+    epochs, types = application.epochs, cluster.gpu_types or ("",)
     work = np.diff([application.progress(epoch) for epoch in range(epochs)], prepend=0.0)
-    groups = cluster.groups
-    most = max(
-        sum(g.nodes * g.gpus for g in groups if g.gpu_type == one.gpu_type) for one in groups
-    )
-    gpus, gains = np.arange(1.0, most + 1.0), _Gains(application)
-    rates = np.stack([_rates(gains, name, gpus, cluster) for name in (cluster.gpu_types or ("",))])
+    most, gains = max(_gpus_of(cluster, name) for name in types), _Gains(application)
+    gpus = np.arange(1.0, most + 1.0)
+    rates = MARGIN * np.stack([_rates(gains, name, gpus, cluster) for name in types])
     with np.errstate(divide="ignore"):
-        rounded = work[None, :, None] / np.round(work[None, :, None] / (rates * MARGIN))
-    rates = np.maximum(rates * MARGIN, np.where(np.isfinite(rounded), rounded, 0.0))
+        seconds = work[:, None] / rates  # infinite where it cannot run
+    if (shortest := float(seconds.min())) <= SHORTEST_EPOCH:
+        raise ValueError(
+            f"Application '{application.name}': an epoch takes {shortest:.2g} s, which a replay "
+            f"rounds to nothing; expected more than {SHORTEST_EPOCH:g} s."
+        )
+    rates = np.maximum(rates, work[:, None] / np.round(seconds))
     return Training(application.name, work, gpus, rates)
 
 
 def _rates(gains: _Gains, gpu_type: str, gpus: Floats, cluster: Cluster) -> Floats:
     """Return the greatest rate in every epoch on every number of GPUs; shape (epochs, counts)."""
     own = [group for group in cluster.groups if group.gpu_type == gpu_type]
-    there, per_node = sum(g.nodes * g.gpus for g in own), max(g.gpus for g in own)
-    nodes, rates = sum(g.nodes for g in own), np.zeros((gains.application.epochs, gpus.size))
+    per_node, nodes = max(group.gpus for group in own), sum(group.nodes for group in own)
+    rates = np.zeros((gpus.size, gains.application.epochs))
     on_type = gains.application.on(gpu_type)
-    for column, number in enumerate(map(int, gpus.tolist())):
-        if number > there:
-            continue
-        for spread in _spreads(number, per_node, nodes):
-            best = _best_rates(on_type, spread, gains)
-            rates[:, column] = np.maximum(rates[:, column], best)
-    return rates
+    for row in range(_gpus_of(cluster, gpu_type)):
+        for spread in _spreads(row + 1, per_node, nodes):
+            np.maximum(rates[row], _best_rates(on_type, spread, gains), out=rates[row])
+    return rates.T
 
 
 def _spreads(gpus: int, per_node: int, nodes: int) -> Iterator[Spread]:
-    """Yield placements: packed, and as even as can be on every greater number of nodes."""
-    least = -(-gpus // per_node)
-    yield packed(gpus, per_node)
-    for number in range(least, min(gpus, nodes) + 1):
-        each, more = divmod(gpus, number)
-        yield (each + 1,) * more + (each,) * (number - more)
+    """Yield the placements whose times may differ; rotations of one are equal."""
+    for number in range(-(-gpus // per_node), min(gpus, nodes) + 1):
+        if number <= MEASURED_NODES:
+            for spread in product(range(1, per_node + 1), repeat=number):
+                rotations = (spread[start:] + spread[:start] for start in range(number))
+                if sum(spread) == gpus and spread == min(rotations):
+                    yield spread
+        else:
+            each, more = divmod(gpus, number)
+            yield (each + 1,) * more + (each,) * (number - more)
 
 
 def _best_rates(application: Application, spread: Spread, gains: _Gains) -> Floats:

@@ -60,12 +60,11 @@ def verify(problem: Any, schedule: Any, certificate: Any) -> Verdict:
     """
     case, claim = _document(problem, "offline-problem"), _document(certificate, "hindsight-bound")
     answer = _document(schedule, "offline-schedule")["segments"]
-    text = json.dumps(case, sort_keys=True, separators=(",", ":"))
     claimed, value, proved = claim["bound"], math.nan, math.nan
     if type(claimed) is not float or not math.isfinite(claimed):
         raise ValueError("bound: expected a finite number.")
     broken = ""
-    if claim["digest"] != hashlib.sha256(text.encode()).hexdigest():
+    if claim["digest"] != digest(problem):
         broken = "the certificate is of another problem"
     try:
         with np.errstate(over="raise", invalid="raise"):
@@ -80,12 +79,19 @@ def verify(problem: Any, schedule: Any, certificate: Any) -> Verdict:
     return Verdict(not broken, value, proved, claimed, gap, broken or "the bound is proved")
 
 
+def digest(problem: Any) -> str:
+    """Return the digest of a problem by which its certificates name it."""
+    even = json.loads(json.dumps(problem), parse_int=float)
+    text = json.dumps(even, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def _judged(case: Any, answer: Any) -> tuple[float, str]:
     """Return the weighted sum of completion times of a schedule, and the rule that it breaks."""
-    jobs = {job["name"]: job for job in _listed(case, "jobs")}
+    jobs = _named(case, "jobs")
     if not isinstance(answer, dict) or {*answer} != {*jobs}:
         raise ValueError("segments: expected those of every job, by its name.")
-    trainings = {one["name"]: one for one in _listed(case, "trainings")}
+    trainings = _named(case, "trainings")
     held: list[list[tuple[float, float, float]]] = [[] for _ in _listed(case, "types")]
     values = []
     for name, job in jobs.items():
@@ -141,18 +147,18 @@ def _proved(case: Any, claim: Any) -> float:
         raise ValueError("times and edges: expected to ascend.")
     prices = _array("prices", claim["prices"], (edges.size - 1, types))
     trainings = {}
-    for one in _listed(case, "trainings"):
+    for name, one in _named(case, "trainings").items():
         work, gpus = _array("work", one["work"], (-1,)), _array("gpus", one["gpus"], (-1,))
         rates = _array("rates", one["rates"], (types, work.size, gpus.size))
-        own = claim["multipliers"].get(one["name"], [])
+        own = claim["multipliers"].get(name, [])
         multipliers = _array("multipliers", own, (-1, work.size) if own else (0,))
         multipliers = np.concatenate([np.zeros((1, work.size)), multipliers.reshape(-1, work.size)])
-        trainings[one["name"]] = _Lines(work, gpus, rates, multipliers, edges, prices)
+        trainings[name] = _Lines(work, gpus, rates, multipliers, edges, prices)
     jobs = [
         trainings[job["training"]].least(
             *(_number(job, key) for key in ("release", "begin", "weight"))
         )
-        for job in _listed(case, "jobs")
+        for job in _named(case, "jobs").values()
     ]
     terms = _supplied(times, there, edges) * prices
     worth = math.fsum(terms.ravel()) * (1 + (times.size + 8) * UNIT)
@@ -217,6 +223,14 @@ def _listed(document: Any, key: str) -> Any:
     found = document[key]
     if not isinstance(found, list) or not found:
         raise ValueError(f"{key}: expected a list that is not empty.")
+    return found
+
+
+def _named(document: Any, key: str) -> dict[str, Any]:
+    """Return the objects of a list by their names, of which no two are equal."""
+    found = {one["name"]: one for one in _listed(document, key)}
+    if len(found) < len(document[key]):
+        raise ValueError(f"{key}: expected different names.")
     return found
 
 

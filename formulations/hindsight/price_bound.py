@@ -60,10 +60,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Float
 
     from goodalloc.models.hindsight.offline_problem import OfflineJob, Training
-    from goodalloc.models.support.array_types import Floats, Indices
+    from goodalloc.models.support.array_types import Floats
 
 
 def unit_costs(
@@ -90,14 +90,13 @@ def unit_costs(
     array([[1.],
            [4.]])
     """
-    with np.errstate(divide="ignore"):
-        slowness = 1.0 / training.rates  # seconds a unit of progress
     cost = np.full((len(seconds), training.num_phases), np.inf)
     for column, gpus in enumerate(training.gpus.tolist()):
-        a_second = prices * gpus + seconds[:, None]
-        with np.errstate(invalid="ignore"):
-            cells = a_second[:, :, None] * slowness[None, :, :, column]
-        cost = np.minimum(cost, np.nan_to_num(cells, nan=np.inf).min(axis=1))
+        a_second = (prices * gpus + seconds[:, None])[:, :, None]
+        rates = training.rates[None, :, :, column]
+        cells = np.full((len(seconds), *rates.shape[1:]), np.inf)
+        np.divide(a_second, rates, out=cells, where=rates > 0)
+        np.minimum(cost, cells.min(axis=1), out=cost)
     return cost
 
 
@@ -181,8 +180,8 @@ def job_bound(
     multipliers: Multipliers,
     edges: Float[Floats, " edges"],
     prices: Float[Floats, "intervals types"],
-) -> tuple[float, Int[Indices, " intervals"]]:
-    """Return the bound (3) of a job, and its best multipliers for an end in each interval.
+) -> float:
+    """Return the bound (3) of a job.
 
     Plain and slow; `solvers/hindsight/priced_jobs.py` does the same for many jobs at once.
 
@@ -198,7 +197,7 @@ def job_bound(
         Prices of a GPU-second in every interval.
     """
     earned, _ = multipliers.earnings(prices)
-    least, chosen = job.weight * (float(edges[-1]) - job.release), np.full(len(prices), -1)
+    least = job.weight * (float(edges[-1]) - job.release)
     total = np.zeros(len(earned))
     for index, (start, end) in enumerate(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)):
         if end <= job.begin:
@@ -207,7 +206,5 @@ def job_bound(
         at_start = job.weight * (start - job.release) + multipliers.work_worth - total
         total = total + earned[:, index] * (end - start)
         at_end = job.weight * (end - job.release) + multipliers.work_worth - total
-        both = np.minimum(at_start, at_end)
-        chosen[index] = both.argmax()
-        least = min(least, float(both.max()))
-    return least, chosen
+        least = min(least, float(np.minimum(at_start, at_end).max()))
+    return least

@@ -33,7 +33,7 @@ long enough for all.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
     from goodalloc.formulations.basics.program import Program
-    from goodalloc.models.hindsight.offline_problem import OfflineProblem
+    from goodalloc.models.hindsight.offline_problem import OfflineJob, OfflineProblem, Training
     from goodalloc.models.hindsight.offline_schedule import OfflineSchedule
     from goodalloc.models.support.array_types import Floats, Indices
 
@@ -114,61 +114,93 @@ def time_indexed_program(
                 "grid but the last."
             )
         offset += job.weight * (job.begin - job.release)
-        left, phases, counts = intervals - first, training.num_phases, training.gpus.size
         length = lengths[first:]
-        shape = (left, types, counts)
-        hold = builder.add_columns(
-            f"hold_{job.name}", int(np.prod(shape)), upper=1.0, integer=constant
-        )
-        hold = hold.reshape(shape)
-        work = builder.add_columns(f"work_{job.name}", phases * hold.size, integer=False)
-        work = work.reshape(left, phases, types, counts)
-        done = builder.add_columns(f"done_{job.name}", left * phases, upper=1.0)
-        done = done.reshape(left, phases)
-        there = builder.add_columns(
-            f"there_{job.name}", left, cost=job.weight, upper=length, integer=False
-        )
-        one = builder.add_rows(f"one_{job.name}", left, upper=1.0)
-        builder.add_entries(one[:, None, None], hold, 1.0)
-        builder.add_entries(free[first:, :, None], hold, training.gpus)
-        time = builder.add_rows(f"time_{job.name}", hold.size, upper=0.0).reshape(shape)
-        builder.add_entries(time, hold, -length[:, None, None])
-        builder.add_entries(time[:, None], work, 1.0)
-        for index in range(left):
-            _phases(builder, training.rates, training.work, work, done, index)
-            if phases > 1:
-                order = builder.add_rows(f"order_{job.name}_{index}", phases - 1, upper=0.0)
-                builder.add_entries(order[:, None, None], work[index, 1:], 1.0)
-                builder.add_entries(order, done[index, :-1], -length[index])
-        whole = builder.add_rows(f"whole_{job.name}", left, lower=length)
-        builder.add_entries(whole, there, 1.0)
-        builder.add_entries(whole, done[:, -1], length)
-        part = builder.add_rows(f"part_{job.name}", left, lower=0.0)
-        builder.add_entries(part, there, 1.0)
-        builder.add_entries(part[:, None, None, None], work, -1.0)
-        ended = builder.add_rows(f"ended_{job.name}", 1, lower=1.0)
-        builder.add_entries(ended, done[-1:, -1], 1.0)
-        padding = np.full((first, types, counts), -1)
-        held.append(np.concatenate([padding, hold]))
+        columns = _add_columns(builder, job, training, length, constant=constant)
+        builder.add_entries(free[first:, :, None], columns.hold, training.gpus)
+        _add_allocation(builder, job, columns, length)
+        _add_progress(builder, job, training, columns, length)
+        _add_completion(builder, job, columns, length)
+        padding = np.full((first, types, training.gpus.size), -1)
+        held.append(np.concatenate([padding, columns.hold]))
     return TimeIndexed(builder.build(offset), edges, tuple(held))
 
 
-def _phases(
+class _Columns(NamedTuple):
+    """Columns of a job: *x*, *z*, *c* and *u*."""
+
+    hold: Int[Indices, "intervals types counts"]
+    work: Int[Indices, "intervals phases types counts"]
+    done: Int[Indices, "intervals phases"]
+    there: Int[Indices, " intervals"]
+
+
+def _add_columns(
     builder: ProgramBuilder,
-    rates: Float[Floats, "types phases counts"],
-    needed: Float[Floats, " phases"],
-    work: Int[Indices, "intervals phases types counts"],
-    done: Int[Indices, "intervals phases"],
-    index: int,
-) -> None:
-    """Add the rows (5) of an interval of a job."""
-    rows = builder.add_rows(f"progress_{index}", needed.size, lower=0.0)
-    builder.add_entries(
-        np.broadcast_to(rows[None, :, None, None], work[: index + 1].shape),
-        work[: index + 1],
-        rates.transpose(1, 0, 2),
+    job: OfflineJob,
+    training: Training,
+    length: Float[Floats, " intervals"],
+    *,
+    constant: bool,
+) -> _Columns:
+    """Add the columns of a job, with their part of (1)."""
+    types, phases, counts = training.rates.shape
+    left, name = length.size, job.name
+    size = left * types * counts
+    hold = builder.add_columns(f"hold_{name}", size, upper=1.0, integer=constant)
+    work = builder.add_columns(f"work_{name}", phases * size, integer=False)
+    done = builder.add_columns(f"done_{name}", left * phases, upper=1.0)
+    return _Columns(
+        hold.reshape(left, types, counts),
+        work.reshape(left, phases, types, counts),
+        done.reshape(left, phases),
+        builder.add_columns(f"there_{name}", left, cost=job.weight, upper=length, integer=False),
     )
-    builder.add_entries(rows, done[index], -needed)
+
+
+def _add_allocation(
+    builder: ProgramBuilder, job: OfflineJob, columns: _Columns, length: Float[Floats, " intervals"]
+) -> None:
+    """Add the rows (2) and (4) of a job."""
+    hold = columns.hold
+    one = builder.add_rows(f"one_{job.name}", len(hold), upper=1.0)
+    builder.add_entries(one[:, None, None], hold, 1.0)
+    time = builder.add_rows(f"time_{job.name}", hold.size, upper=0.0).reshape(hold.shape)
+    builder.add_entries(time, hold, -length[:, None, None])
+    builder.add_entries(time[:, None], columns.work, 1.0)
+
+
+def _add_progress(
+    builder: ProgramBuilder,
+    job: OfflineJob,
+    training: Training,
+    columns: _Columns,
+    length: Float[Floats, " intervals"],
+) -> None:
+    """Add the rows (5) and (6) of a job."""
+    work, done, phases = columns.work, columns.done, training.num_phases
+    for index in range(length.size):
+        rows = builder.add_rows(f"progress_{job.name}_{index}", phases, lower=0.0)
+        rates = training.rates.transpose(1, 0, 2)
+        builder.add_entries(rows[None, :, None, None], work[: index + 1], rates)
+        builder.add_entries(rows, done[index], -training.work)
+        order = builder.add_rows(f"order_{job.name}_{index}", phases - 1, upper=0.0)
+        builder.add_entries(order[:, None, None], work[index, 1:], 1.0)
+        builder.add_entries(order, done[index, :-1], -length[index])
+
+
+def _add_completion(
+    builder: ProgramBuilder, job: OfflineJob, columns: _Columns, length: Float[Floats, " intervals"]
+) -> None:
+    """Add the rows (7) of a job, and one by which it ends."""
+    _, work, done, there = columns
+    whole = builder.add_rows(f"whole_{job.name}", length.size, lower=length)
+    builder.add_entries(whole, there, 1.0)
+    builder.add_entries(whole, done[:, -1], length)
+    part = builder.add_rows(f"part_{job.name}", length.size, lower=0.0)
+    builder.add_entries(part, there, 1.0)
+    builder.add_entries(part[:, None, None, None], work, -1.0)
+    ended = builder.add_rows(f"ended_{job.name}", 1, lower=1.0)
+    builder.add_entries(ended, done[-1:, -1], 1.0)
 
 
 def decode_schedule(

@@ -9,11 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyomo.environ as pyo
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jaxtyping import Float
 
-    from goodalloc.models.hindsight.offline_problem import OfflineProblem
+    from goodalloc.models.hindsight.offline_problem import OfflineProblem, Training
     from goodalloc.models.support.array_types import Floats
 
 
@@ -38,105 +41,112 @@ def time_indexed_model(problem: OfflineProblem, edges: Float[Floats, " edges"]) 
     >>> len(time_indexed_model(problem, np.array([0.0, 30.0, 60.0, 90.0])).x)
     4
     """
-    from pyomo import environ as pyo
-
-    jobs = problem.jobs
-    trainings = [problem.training(job.training) for job in jobs]
-    length, supply = np.diff(edges), problem.supply.mean(edges)
     model: Any = pyo.ConcreteModel()
-    model.t = pyo.RangeSet(0, length.size - 1)
-    model.a = pyo.RangeSet(0, len(problem.supply.types) - 1)
-    there = [(j, t) for j, job in enumerate(jobs) for t in model.t if edges[t] >= job.begin]
-    model.there = pyo.Set(initialize=there, dimen=2)
-    model.phases = pyo.Set(
-        initialize=[(j, t, q) for j, t in there for q in range(trainings[j].num_phases)], dimen=3
-    )
-    model.choices = pyo.Set(
-        initialize=[
-            (j, t, a, k) for j, t in there for a in model.a for k in range(trainings[j].gpus.size)
-        ],
-        dimen=4,
-    )
-    model.work = pyo.Set(
-        initialize=[
-            (j, t, q, a, k) for j, t, a, k in model.choices for q in range(trainings[j].num_phases)
-        ],
-        dimen=5,
-    )
+    _add_sets(model, problem, edges)
     model.x = pyo.Var(model.choices, domain=pyo.Binary)
     model.z = pyo.Var(model.work, domain=pyo.NonNegativeReals)
     model.c = pyo.Var(model.phases, domain=pyo.Binary)
     model.u = pyo.Var(model.there, domain=pyo.NonNegativeReals)
-
-    def options(j: int) -> list[tuple[int, int]]:
-        """Return the types and numbers of GPUs of a job."""
-        return [(a, k) for a in model.a for k in range(trainings[j].gpus.size)]
-
-    def times(j: int, last: int | None = None) -> list[int]:
-        """Return the intervals in which a job is there, up to one."""
-        return [t for i, t in there if i == j and (last is None or t <= last)]
-
     model.completion = pyo.Objective(  # (1)
-        expr=sum(
-            job.weight * (job.begin - job.release + sum(model.u[j, t] for t in times(j)))
-            for j, job in enumerate(jobs)
-        )
+        expr=sum(job.weight * (job.begin - job.release) for job in problem.jobs)
+        + sum(problem.jobs[j].weight * model.u[j, t] for j, t in model.there)
     )
-    model.one = pyo.Constraint(  # (2)
-        model.there, rule=lambda m, j, t: sum(m.x[j, t, a, k] for a, k in options(j)) <= 1
-    )
-
-    def capacity(m: Any, t: int, a: int) -> Any:
-        held = sum(
-            trainings[j].gpus[k] * m.x[j, t, a, k]
-            for j, s in there
-            if s == t
-            for k in range(trainings[j].gpus.size)
-        )
-        return held <= supply[t, a] if not isinstance(held, int) else pyo.Constraint.Skip
-
-    model.free = pyo.Constraint(model.t, model.a, rule=capacity)  # (3)
-    model.seconds = pyo.Constraint(  # (4)
-        model.choices,
-        rule=lambda m, j, t, a, k: (
-            sum(m.z[j, t, q, a, k] for q in range(trainings[j].num_phases))
-            <= length[t] * m.x[j, t, a, k]
-        ),
-    )
-    model.progress = pyo.Constraint(  # (5)
-        model.phases,
-        rule=lambda m, j, t, q: (
-            sum(
-                trainings[j].rates[a, q, k] * m.z[j, s, q, a, k]
-                for s in times(j, t)
-                for a, k in options(j)
-            )
-            >= trainings[j].work[q] * m.c[j, t, q]
-        ),
-    )
-    model.order = pyo.Constraint(  # (6)
-        model.phases,
-        rule=lambda m, j, t, q: (
-            sum(m.z[j, t, q + 1, a, k] for a, k in options(j)) <= length[t] * m.c[j, t, q]
-            if q + 1 < trainings[j].num_phases
-            else pyo.Constraint.Skip
-        ),
-    )
-    model.whole = pyo.Constraint(  # (7)
-        model.there,
-        rule=lambda m, j, t: m.u[j, t] >= length[t] * (1 - m.c[j, t, trainings[j].num_phases - 1]),
-    )
-    model.part = pyo.Constraint(
-        model.there,
-        rule=lambda m, j, t: (
-            m.u[j, t]
-            >= sum(
-                m.z[j, t, q, a, k] for q in range(trainings[j].num_phases) for a, k in options(j)
-            )
-        ),
-    )
-    model.ended = pyo.Constraint(
-        range(len(jobs)),
-        rule=lambda m, j: m.c[j, length.size - 1, trainings[j].num_phases - 1] == 1,
-    )
+    trainings = [problem.training(job.training) for job in problem.jobs]
+    _add_allocation(model, trainings, problem.supply.mean(edges), np.diff(edges))
+    _add_progress(model, trainings, np.diff(edges))
+    _add_completion(model, trainings, np.diff(edges))
     return model
+
+
+def _add_sets(model: Any, problem: OfflineProblem, edges: Float[Floats, " edges"]) -> None:
+    """Add the sets of intervals, types and what a job can choose in each."""
+    model.t = pyo.RangeSet(0, edges.size - 2)
+    model.a = pyo.RangeSet(0, len(problem.supply.types) - 1)
+    there, phases, choices = [], [], []
+    for j, job in enumerate(problem.jobs):
+        training = problem.training(job.training)
+        own = [(j, t) for t in model.t if edges[t] >= job.begin]
+        there += own
+        phases += [(*place, q) for place in own for q in range(training.num_phases)]
+        counts = range(training.gpus.size)
+        choices += [(*place, a, k) for place in own for a in model.a for k in counts]
+    model.there = pyo.Set(initialize=there, dimen=2)
+    model.phases = pyo.Set(initialize=phases, dimen=3)
+    model.choices = pyo.Set(initialize=choices, dimen=4)
+    work = [(*phase, *place[2:]) for phase in phases for place in choices if phase[:2] == place[:2]]
+    model.work = pyo.Set(initialize=work, dimen=5)
+
+
+def _options(model: Any, training: Training) -> list[tuple[int, int]]:
+    """Return the types and numbers of GPUs among which a job chooses."""
+    return [(a, k) for a in model.a for k in range(training.gpus.size)]
+
+
+def _add_allocation(
+    model: Any,
+    trainings: Sequence[Training],
+    supply: Float[Floats, "intervals types"],
+    length: Float[Floats, " intervals"],
+) -> None:
+    """Add (2) to (4)."""
+
+    def at_most_one(m: Any, j: int, t: int) -> Any:
+        return sum(m.x[j, t, a, k] for a, k in _options(m, trainings[j])) <= 1
+
+    def free(m: Any, t: int, a: int) -> Any:
+        chosen = [(j, k) for j, s, b, k in m.choices if (s, b) == (t, a)]
+        if not chosen:
+            return pyo.Constraint.Skip
+        return sum(trainings[j].gpus[k] * m.x[j, t, a, k] for j, k in chosen) <= supply[t, a]
+
+    def seconds(m: Any, j: int, t: int, a: int, k: int) -> Any:
+        phases = range(trainings[j].num_phases)
+        return sum(m.z[j, t, q, a, k] for q in phases) <= length[t] * m.x[j, t, a, k]
+
+    model.one = pyo.Constraint(model.there, rule=at_most_one)  # (2)
+    model.free = pyo.Constraint(model.t, model.a, rule=free)  # (3)
+    model.seconds = pyo.Constraint(model.choices, rule=seconds)  # (4)
+
+
+def _add_progress(
+    model: Any, trainings: Sequence[Training], length: Float[Floats, " intervals"]
+) -> None:
+    """Add (5) and (6)."""
+
+    def progress(m: Any, j: int, t: int, q: int) -> Any:
+        so_far = [s for i, s in m.there if i == j and s <= t]
+        done = sum(
+            trainings[j].rates[a, q, k] * m.z[j, s, q, a, k]
+            for s in so_far
+            for a, k in _options(m, trainings[j])
+        )
+        return done >= trainings[j].work[q] * m.c[j, t, q]
+
+    def order(m: Any, j: int, t: int, q: int) -> Any:
+        if q + 1 == trainings[j].num_phases:
+            return pyo.Constraint.Skip
+        following = sum(m.z[j, t, q + 1, a, k] for a, k in _options(m, trainings[j]))
+        return following <= length[t] * m.c[j, t, q]
+
+    model.progress = pyo.Constraint(model.phases, rule=progress)  # (5)
+    model.order = pyo.Constraint(model.phases, rule=order)  # (6)
+
+
+def _add_completion(
+    model: Any, trainings: Sequence[Training], length: Float[Floats, " intervals"]
+) -> None:
+    """Add (7), and that every job ends."""
+    last = [training.num_phases - 1 for training in trainings]
+
+    def whole(m: Any, j: int, t: int) -> Any:
+        return m.u[j, t] >= length[t] * (1 - m.c[j, t, last[j]])
+
+    def part(m: Any, j: int, t: int) -> Any:
+        phases, options = range(trainings[j].num_phases), _options(m, trainings[j])
+        return m.u[j, t] >= sum(m.z[j, t, q, a, k] for q in phases for a, k in options)
+
+    model.whole = pyo.Constraint(model.there, rule=whole)  # (7)
+    model.part = pyo.Constraint(model.there, rule=part)
+    model.ended = pyo.Constraint(
+        range(len(trainings)), rule=lambda m, j: m.c[j, length.size - 1, last[j]] == 1
+    )

@@ -107,20 +107,6 @@ class Training:
         """Seconds that it takes if every phase advances as fast as it can."""
         return float((self.work / self.rates.max(axis=(0, 2))).sum())
 
-    def on_one_type(self, gpus: float, row: int = 0) -> float:
-        """Return the seconds that it takes on always as many GPUs of one type.
-
-        Parameters
-        ----------
-        gpus
-            Number of GPUs, one of `gpus`.
-        row
-            Index of the type.
-        """
-        column = int(np.searchsorted(self.gpus, gpus))
-        with np.errstate(divide="ignore"):
-            return float((self.work / self.rates[row, :, column]).sum())
-
 
 @dataclass(frozen=True)
 class OfflineJob:

@@ -100,43 +100,44 @@ class HindsightBound:
 
 
 def horizon_of(problem: OfflineProblem) -> float:
-    """Return seconds by which all jobs can end, one after the other on the GPUs that are there.
+    """Return seconds by which all jobs can end: twice the time of their work on all GPUs at once.
+
+    Any number would be safe: a job that ends behind it counts as ending there.
 
     Parameters
     ----------
     problem
         The problem.
+
+    Raises
+    ------
+    ValueError
+        If a training cannot run on the GPUs that are there in the end.
     """
-    last = max(job.begin for job in problem.jobs)
-    last = max(last, float(problem.supply.times[-1]))
-    gpus = problem.supply.gpus[-1]
-    load = 0.0
+    gpus, load, longest = problem.supply.gpus[-1], 0.0, 0.0
     for training in problem.trainings:
-        number = len(problem.jobs_of(training.name))
-        fits = training.gpus[None, :] <= gpus[:, None]
-        rates = np.where(fits[:, None, :], training.rates, 0.0).max(axis=(0, 2))
-        if number and not (rates > 0).all():
+        if not (number := len(problem.jobs_of(training.name))):
+            continue
+        there = (training.gpus <= gpus[:, None])[:, None, :] & (training.rates > 0)
+        part = (training.gpus / gpus[:, None])[:, None, :]  # of the GPUs of the type
+        share = np.full(training.rates.shape, np.inf)
+        np.divide(part, training.rates, out=share, where=there)
+        least = share.min(axis=(0, 2))
+        if not np.isfinite(least).all():
             raise ValueError(
                 f"Training '{training.name}': it cannot run on the GPUs of the supply; expected a "
                 "number of GPUs that is there in the end."
             )
-        # GPU-seconds at the best number of GPUs a phase, as though all ran side by side
-        with np.errstate(divide="ignore", invalid="ignore"):
-            each = np.where(fits[:, None, :], training.gpus / training.rates, np.inf)
-        least = (each / gpus[:, None, None]).min(axis=(0, 2))
-        load += number * float(max((training.work * least).sum(), 0.0))
-    longest = max(
-        float((t.work / t.rates.max(axis=(0, 2))).sum())
-        for t in problem.trainings
-        if len(problem.jobs_of(t.name))
-    )
+        load += number * float(training.work @ least)
+        longest = max(longest, training.least_seconds)
+    last = max(float(problem.supply.times[-1]), *(job.begin for job in problem.jobs))
     return last + 2.0 * max(load, longest)
 
 
-def patterns_of(
-    training: Training, scale: float, relative: Float[Floats, " types"]
-) -> Float[Floats, "patterns phases"]:
+def patterns_of(training: Training, scale: float) -> Float[Floats, "patterns phases"]:
     """Return the multipliers (4) of `formulations/hindsight/price_bound.py` for a range of prices.
+
+    Prices are equal for all types of GPU.
 
     Parameters
     ----------
@@ -144,15 +145,13 @@ def patterns_of(
         Work and rates.
     scale
         Mean weight of the jobs.
-    relative
-        Prices of the types, relative to their mean.
     """
     level, second = (
         array.ravel() for array in np.meshgrid(LEVELS, np.array(SECONDS), indexing="ij")
     )
     kept = level * second <= MOST_WORTH
     level, second = level[kept], second[kept]
-    costs = unit_costs(training, np.outer(np.ones(level.size), relative), second)
+    costs = unit_costs(training, np.ones((level.size, len(training.rates))), second)
     return np.asarray(scale * level[:, None] * costs)
 
 
@@ -187,7 +186,7 @@ def hindsight_bound(
     >>> 1700 < hindsight_bound(problem).value <= 1800  # 600 and 1,200
     True
     """
-    search = _Search(problem, Watch(stop), report)
+    search = _Search(problem, Watch(stop))
     scale, types = search.scale, len(problem.supply.types)
     last = horizon_of(problem)
     edges = np.array([0.0, last])
@@ -211,20 +210,20 @@ def hindsight_bound(
 class _Search:
     """Evaluations of prices, of which the best is kept."""
 
-    def __init__(
-        self, problem: OfflineProblem, watch: Watch, report: Callable[[float, float], None]
-    ) -> None:
-        self.problem, self.watch, self.report = problem, watch, report
+    def __init__(self, problem: OfflineProblem, watch: Watch) -> None:
+        self.problem, self.watch = problem, watch
         self.scale = float(np.mean([job.weight for job in problem.jobs]))
-        types = len(problem.supply.types)
-        self.multipliers = {
-            training.name: Multipliers.of(
-                training, patterns_of(training, self.scale, np.ones(types)), self.scale * POINTS
-            )
+        self._groups = [
+            (rows, [problem.jobs[row] for row in rows.tolist()], self._multipliers(training))
             for training in problem.trainings
-            if len(problem.jobs_of(training.name))
-        }
+            if (rows := problem.jobs_of(training.name)).size
+        ]
         self._best: HindsightBound | None = None
+
+    def _multipliers(self, training: Training) -> Multipliers:
+        """Return the multipliers of a training."""
+        patterns = patterns_of(training, self.scale)
+        return Multipliers.of(training, patterns, self.scale * POINTS)
 
     @property
     def best(self) -> HindsightBound:
@@ -277,18 +276,16 @@ class _Search:
         bounds, patterns = np.empty(len(problem.jobs)), np.empty(len(problem.jobs), int)
         stops = np.empty(len(problem.jobs), int)
         smoothed, slope = -worth, -there
-        for name, multipliers in self.multipliers.items():
-            rows = problem.jobs_of(name)
-            found = price_jobs(
-                [problem.jobs[row] for row in rows], multipliers, edges, prices, smoothing
-            )
+        for rows, jobs, multipliers in self._groups:
+            found = price_jobs(jobs, multipliers, edges, prices, smoothing)
             smoothed += float(found.smoothed.sum())
             slope = slope + found.gpu_seconds
             bounds[rows], patterns[rows], stops[rows] = found.bounds, found.patterns, found.ends
         value = float(bounds.sum()) - worth
         if self._best is None or value > self._best.value:
             ends = edges[np.minimum(stops + 1, len(edges) - 1)]
+            told = {jobs[0].training: multipliers for _, jobs, multipliers in self._groups}
             self._best = HindsightBound(
-                value, edges, prices, bounds, self.multipliers, tuple(patterns.tolist()), ends
+                value, edges, prices, bounds, told, tuple(patterns.tolist()), ends
             )
         return smoothed, slope

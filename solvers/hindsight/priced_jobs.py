@@ -85,15 +85,8 @@ def price_jobs(
     )
     first = np.clip(np.searchsorted(edges, begin, side="right") - 1, 0, lengths.size - 1)
     before = begin - edges[first]
-    lines = _Lines(
-        edges,
-        total,
-        multipliers.work_worth[:, None] + total[:, first] + earned[:, first] * before,
-        release,
-        begin,
-        weight,
-        first,
-    )
+    at_begin = total[:, first] + earned[:, first] * before
+    lines = _Lines(edges, total, multipliers.work_worth, at_begin, release, begin, weight, first)
     value = _values(lines)
     behind = weight * (edges[-1] - release)
     inside = value.min(axis=1)
@@ -123,8 +116,10 @@ class _Lines(NamedTuple):
         Seconds between the intervals.
     total
         Earnings up to each edge; shape (patterns, edges).
-    offset
-        Worth of the work, and earnings up to the begin of each job; shape (patterns, jobs).
+    worth
+        Worth of the work; shape (patterns,).
+    at_begin
+        Earnings up to the begin of each job; shape (patterns, jobs).
     release, begin, weight
         Of the jobs.
     first
@@ -133,7 +128,8 @@ class _Lines(NamedTuple):
 
     edges: Float[Floats, " edges"]
     total: Float[Floats, "patterns edges"]
-    offset: Float[Floats, "patterns jobs"]
+    worth: Float[Floats, " patterns"]
+    at_begin: Float[Floats, "patterns jobs"]
     release: Float[Floats, " jobs"]
     begin: Float[Floats, " jobs"]
     weight: Float[Floats, " jobs"]
@@ -145,24 +141,15 @@ class _Lines(NamedTuple):
         """Return the best pattern for pairs of job and interval, and the edge at which it ends."""
         starts = column == self.first[row]
         left = np.where(starts, self.begin[row], self.edges[column])
-        offset = self.offset[:, row]
-        at_left = offset - self.total[:, column]
-        at_left[:, starts] = (offset - self.at_begin()[:, row])[:, starts]
-        at_right = offset - self.total[:, column + 1]
-        weight = self.weight[row]
-        at_left += weight * left
-        at_right += weight * self.edges[column + 1]
+        at_begin, weight = self.at_begin[:, row], self.weight[row]
+        before = np.where(starts, at_begin, self.total[:, column])
+        offset = self.worth[:, None] + at_begin
+        at_left = weight * left + offset - before
+        at_right = weight * self.edges[column + 1] + offset - self.total[:, column + 1]
         pattern = np.minimum(at_left, at_right).argmax(axis=0)
         pair = np.arange(row.size)
         later = at_right[pattern, pair] < at_left[pattern, pair]
         return pattern, column + later
-
-    def at_begin(self) -> Float[Floats, "patterns jobs"]:
-        """Return the earnings up to the begin of each job."""
-        length = np.diff(self.edges)[self.first]
-        part = (self.begin - self.edges[self.first]) / length
-        start, end = self.total[:, self.first], self.total[:, self.first + 1]
-        return np.asarray(start + (end - start) * part)
 
 
 class _Schedules(NamedTuple):
@@ -201,28 +188,20 @@ def _values(lines: _Lines) -> Float[Floats, "jobs intervals"]:
     import jax
 
     jobs = lines.release.size
-    own = _Job(
-        lines.offset.T,
-        lines.at_begin().T,
-        lines.release,
-        lines.begin,
-        lines.weight,
-        lines.first,
-    )
+    own = _Job(lines.at_begin.T, *lines[4:])
     operation = _compiled()
     parts: list[Floats] = []
     with jax.enable_x64(True):
         for start in range(0, jobs, CHUNK):
             rows = np.arange(start, start + CHUNK).clip(max=jobs - 1)
             chunk = _Job(*(array[rows] for array in own))
-            parts.append(np.asarray(operation(lines.edges, lines.total, chunk)))
+            parts.append(np.asarray(operation(*lines[:3], chunk)))
     return np.concatenate(parts)[:jobs]
 
 
 class _Job(NamedTuple):
-    """One job, or the columns of several: the fields of `_Lines`, and earnings up to its begin."""
+    """One job, or the columns of several: fields of `_Lines`."""
 
-    offset: Any
     at_begin: Any
     release: Any
     begin: Any
@@ -234,10 +213,10 @@ class _Job(NamedTuple):
 def _compiled() -> Any:
     import jax
 
-    return jax.jit(jax.vmap(_one, (None, None, 0)))
+    return jax.jit(jax.vmap(_one, (None, None, None, 0)))
 
 
-def _one(edges: Any, total: Any, job: _Job) -> Any:
+def _one(edges: Any, total: Any, worth: Any, job: _Job) -> Any:
     """Return the bound of one job if it ends in each interval."""
     import jax.numpy as jnp
 
@@ -245,8 +224,8 @@ def _one(edges: Any, total: Any, job: _Job) -> Any:
     starts = index == job.first
     left = jnp.where(starts, job.begin, edges[:-1])
     before = jnp.where(starts[None], job.at_begin[:, None], total[:, :-1])
-    worth = job.offset[:, None]
-    at_left = job.weight * (left - job.release)[None] + worth - before
-    at_right = job.weight * (edges[1:] - job.release)[None] + worth - total[:, 1:]
+    offset = (worth + job.at_begin)[:, None]
+    at_left = job.weight * (left - job.release)[None] + offset - before
+    at_right = job.weight * (edges[1:] - job.release)[None] + offset - total[:, 1:]
     value = jnp.minimum(at_left, at_right).max(axis=0)
     return jnp.where(index < job.first, jnp.inf, value)

@@ -69,7 +69,7 @@ def hull_steps(gpus: Floats, rates: Floats) -> Steps:
             break
         corners.append(last + 1 + int(slope.argmax()))
     more = np.diff(x[corners])
-    return Steps(more, np.diff(y[corners]) / np.where(more > 0, more, 1.0))
+    return Steps(more, np.diff(y[corners]) / more)
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,6 @@ class WorthScheduler:
         if len(self.problem.supply.types) > 1:
             types = ", ".join(self.problem.supply.types)
             raise ValueError(f"Schedule: the GPUs are of types {types}; expected one type.")
-
         there = float(self.problem.supply.gpus[-1, 0])
         for job in self.problem.jobs:
             least = self.problem.training(job.training).gpus[0]
@@ -150,7 +149,8 @@ class WorthScheduler:
                 if gpus:
                     start = max(now, begin[one.row])
                     end = one.train(start, after, gpus)
-                    held[one.row].append(Segment(start, after, 0, gpus))
+                    if keep is not None:
+                        held[one.row].append(Segment(start, after, 0, gpus))
                     if end is not None:
                         ends[one.row] = end
             active = [one for one in active if np.isnan(ends[one.row])]

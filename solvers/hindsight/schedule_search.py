@@ -7,6 +7,7 @@ by random factors; what is better is kept.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -134,8 +135,8 @@ def find_schedule(
     worth, value = starts[best], values[best]
     random, jobs = np.random.default_rng(seed), len(problem.jobs)
     logarithms = np.zeros(jobs)
-    for step in range(stop.iterations or 10**9):
-        if watch.limit is not None:
+    for step in itertools.count():
+        if stop.reached(seconds=watch.seconds, iterations=step):
             break
         changed = random.random(jobs) < random.choice(CHANGED) / jobs
         changed[random.integers(jobs)] = True

@@ -93,18 +93,17 @@ def gap_percent(instance: Instance, decision: Decision, bound: float) -> float:
     return rounded(100.0 * max(1.0 - fitness(instance, allocation) / bound, 0.0), 6)
 
 
-@dataclass(frozen=True)
-class Budgets:
-    """Judge of decisions of the genetic algorithm beside those with other budgets."""
+def judge_budgets(before: Policy, round_: Round, decision: Decision) -> dict[str, Any]:
+    """Return the fields of `Probe` for a decision of the genetic algorithm.
 
-    def __call__(self, before: Policy, round_: Round, decision: Decision) -> dict[str, Any]:
-        """Evolve the population from before the round with every budget."""
-        assert isinstance(before, PolluxGenetic)
-        return _probe(before, round_, decision)._asdict()
-
-
-def _probe(before: PolluxGenetic, round_: Round, decision: Decision) -> Probe:
-    """Return the gaps of a decision, and of those with other budgets."""
+    Parameters
+    ----------
+    before
+        The algorithm before the decision, whose population is evolved with the other budgets.
+    round_, decision
+        The round, and what was decided with the published budget.
+    """
+    assert isinstance(before, PolluxGenetic)
     instance = round_.instance(before.rules)
     begin = time.perf_counter()
     proof = solve(instance, "highs", break_ties=False)
@@ -125,7 +124,7 @@ def _probe(before: PolluxGenetic, round_: Round, decision: Decision) -> Probe:
         published_gap_percent=gap_percent(instance, decision, proof.bound),
         same_time_gap_percent=same_gap,
         ten_times_gap_percent=ten_gap,
-    )
+    )._asdict()
 
 
 def _evolved(policy: PolluxGenetic, round_: Round, generations: int) -> Decision:
@@ -154,7 +153,7 @@ class BudgetTask(ReplayTask):
     def made_policy(self) -> Policy:
         """Return the genetic algorithm, whose decisions are judged."""
         policy = super().made_policy()
-        return JudgedPolicy(policy, Budgets(), self.folder / PROBES, self.every)
+        return JudgedPolicy(policy, judge_budgets, self.folder / PROBES, self.every)
 
     def probes(self) -> list[Probe]:
         """Return the judged rounds of a day that was replayed."""

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from goodalloc.data.applications.application import packed, profiled_applications
+from goodalloc.data.applications.application import (
+    ProfiledApplication,
+    StepTimes,
+    packed,
+    profiled_applications,
+)
+from goodalloc.data.applications.profiles import load_profile
 from goodalloc.data.workloads.generator import draw_workload
 from goodalloc.experiments.hindsight.bound_file import bound_document
 from goodalloc.experiments.hindsight.problem_of_replay import (
@@ -19,7 +25,9 @@ from goodalloc.experiments.hindsight.problem_of_replay import (
 )
 from goodalloc.experiments.replay.job_oracle import BestSpeeds
 from goodalloc.experiments.replay.replay_conditions import Outage, Setting
+from goodalloc.experiments.replay.simulated_job import requested_split
 from goodalloc.experiments.replay.simulator import Simulator
+from goodalloc.models.goodput.statistical_efficiency import adascale_gain
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.mode import resources
 from goodalloc.solvers.hindsight.best_prices import Stage, hindsight_bound
@@ -97,3 +105,49 @@ def test_cores_and_free_restarts_are_refused() -> None:
         replayed_problem(jobs, APPLICATIONS, Setting(cores))
     with pytest.raises(ValueError, match="a restart takes 0 s; expected at least 1 s"):
         replayed_problem(jobs, APPLICATIONS, Setting(restart_delay=0.0))
+
+
+@pytest.mark.parametrize("name", ["cifar10", "deepspeech2", "imagenet"])
+def test_the_margin_covers_batch_sizes_between_those_of_the_grid(name: str) -> None:
+    """All whole numbers of examples on 2 and 8 GPUs, in some epochs."""
+    application = APPLICATIONS[name]
+    training, limits = true_training(application, SMALL.cluster), application.batch
+    for gpus in (2, 8):
+        least = max(int(limits.initial), int(limits.atomic_minimum) * gpus)
+        totals = range(least, int(limits.maximum) + 1)
+        for atomic, further in {requested_split(total, gpus, limits) for total in totals}:
+            size = min(atomic, int(limits.maximum) // (gpus * (further + 1)))
+            batch = gpus * size * (further + 1)
+            step, synchronisation = application.step_times(packed(gpus, 4), size)
+            seconds = step + (step - synchronisation) * further
+            for epoch in (0, application.epochs - 1):
+                gradient = application.gradient_statistics(batch, epoch)
+                gain = float(adascale_gain(gradient, float(limits.initial), batch))
+                assert gain / seconds <= training.rates[0, epoch, gpus - 1]
+
+
+class Uneven(ProfiledApplication):
+    """Application that is fast where one GPU of three is on a node of its own."""
+
+    def step_times(self, spread: tuple[int, ...], atomic_batch_size: int) -> StepTimes:
+        """Return times a tenth as long there."""
+        step, synchronisation = super().step_times(spread, atomic_batch_size)
+        factor = 0.1 if spread in {(1, 2), (2, 1)} else 1.0
+        return StepTimes(factor * step, factor * synchronisation)
+
+
+def test_uneven_placements_count() -> None:
+    """Somebody may take them."""
+    rates = [
+        true_training(kind(load_profile("bert")), SMALL.cluster).rates[0, :, 2]
+        for kind in (Uneven, ProfiledApplication)
+    ]
+    assert (rates[0] > 5.0 * rates[1]).all()
+
+
+def test_epochs_that_a_replay_rounds_to_nothing_are_refused() -> None:
+    """A bound on them would be none."""
+    profile = load_profile("ncf")
+    short = replace(profile, total_progress=profile.total_progress / 1000.0)
+    with pytest.raises(ValueError, match=r"Application .ncf.: an epoch takes .* rounds to nothing"):
+        true_training(ProfiledApplication(short), SMALL.cluster)

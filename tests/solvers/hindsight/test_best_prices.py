@@ -104,7 +104,7 @@ def test_the_bound_of_every_job_is_that_of_the_plain_formula() -> None:
     problem = tiny_trace(3, types=2)
     found = hindsight_bound(problem, QUICK)
     for job, value in zip(problem.jobs, found.job_bounds.tolist(), strict=True):
-        plain, _ = job_bound(job, found.multipliers[job.training], found.edges, found.prices)
+        plain = job_bound(job, found.multipliers[job.training], found.edges, found.prices)
         assert value == pytest.approx(plain, rel=1e-9)
     lengths = np.diff(found.edges)[:, None]
     worth = float((problem.supply.mean(found.edges) * found.prices * lengths).sum())

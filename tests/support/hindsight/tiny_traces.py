@@ -42,8 +42,8 @@ def _training(random: np.random.Generator, name: str, types: int) -> Training:
 def edges_of(problem: OfflineProblem) -> np.ndarray:
     """Return a grid that is long enough for all jobs one after the other."""
     longest = sum(
-        float(np.ceil(problem.training(job.training).on_one_type(1.0) / UNIT)) + 1
-        for job in problem.jobs
+        float(np.ceil((training.work / training.rates[0, :, 0]).sum() / UNIT)) + 1
+        for training in (problem.training(job.training) for job in problem.jobs)
     )
     last = max(job.begin for job in problem.jobs) / UNIT
     return UNIT * np.arange(last + longest + 1)

@@ -14,9 +14,9 @@ from goodalloc.experiments.studies.comparisons.genetic_budgets import (
     GENETIC_BUDGETS,
     TIMES,
     BudgetRow,
-    Budgets,
     Probe,
     gap_percent,
+    judge_budgets,
     summarise_budgets,
 )
 from goodalloc.experiments.studies.comparisons.judged_policy import JudgedPolicy, verdicts
@@ -57,7 +57,7 @@ def test_judging_a_round_changes_no_decision(tmp_path: Path) -> None:
     ]
     alone = small()
     file = tmp_path / "probes"
-    judged = JudgedPolicy(small(), Budgets(), file, every=2)
+    judged = JudgedPolicy(small(), judge_budgets, file, every=2)
     for one in rounds:
         assert judged.decide(one).placements == alone.decide(one).placements
     (probe,) = [Probe(**found) for found in verdicts(file)]
