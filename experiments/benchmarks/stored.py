@@ -77,11 +77,11 @@ def run_and_store(name: str, options: Sequence[str]) -> tuple[str, ...]:
 
 def _without_paths(options: Sequence[str]) -> list[str]:
     """Return options with their names in place of the folders and files of this machine."""
-    told: list[str] = []
-    for word in options:
-        path = Path(word).is_absolute()
-        told.append(told[-1].lstrip("-").upper() if path and told else word)
-    return told
+    words = [part for word in options for part in word.split("=", 1)]
+    return [
+        words[index - 1].lstrip("-").upper() if index and Path(word).is_absolute() else word
+        for index, word in enumerate(words)
+    ]
 
 
 def _rows(path: Path) -> list[dict[str, str]]:

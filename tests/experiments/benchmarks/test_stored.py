@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from goodalloc.experiments.benchmarks import start_up
+from goodalloc.experiments.benchmarks import fitting, start_up
 from goodalloc.experiments.benchmarks.stored import FILES, FOLDERS, main
 from goodalloc.experiments.cli import report
 from goodalloc.experiments.studies import documents
 from goodalloc.experiments.studies.framework.stored_result import read_stored
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -39,6 +36,22 @@ def test_the_rows_of_a_benchmark_are_stored_with_their_origin(
     assert found.origin.command == "make bench BENCH=start_up OPTIONS='--repeats 1'"
     assert found.origin.commit == "0" * 40
     assert found.origin.processor_seconds >= float(row["seconds"])
+
+
+@pytest.mark.parametrize("given", [["--reference", "{}"], ["--reference={}"]])
+def test_no_folder_of_this_machine_is_stored(
+    given: list[str], results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name of the option stands for it."""
+
+    def measured(words: list[str]) -> int:
+        Path(words[-1]).write_text("jobs\n1\n")
+        return 0
+
+    monkeypatch.setattr(fitting, "main", measured)
+    assert main(["fitting", *(word.format(tmp_path) for word in given), "--repeats", "2"]) == 0
+    command = read_stored(results, "bench-fitting").origin.command
+    assert command == "make bench BENCH=fitting OPTIONS='--reference REFERENCE --repeats 2'"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,13 @@ def test_no_table_of_results_is_without_a_source() -> None:
 def test_no_stored_result_is_older_than_its_code(name: str) -> None:
     """`goodalloc report --stale` tells the command and the minutes that renew it."""
     assert stored_result(name).origin.changed_modules == ()
+
+
+@pytest.mark.parametrize("name", stored_names())
+def test_no_command_of_a_stored_result_names_a_folder_of_some_machine(name: str) -> None:
+    """Whoever repeats it has others."""
+    command = stored_result(name).origin.command
+    assert not re.search(r"(?:^|[\s'=])/", command)
 
 
 def test_every_stored_result_is_shown_or_is_the_quick_one_of_such() -> None:
