@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -121,9 +122,10 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
     """Bound all schedules of a workload, and find one with hindsight."""
     from goodalloc.data.applications.truth import applications_of
     from goodalloc.experiments.hindsight.day import look_back
+    from goodalloc.experiments.hindsight.known_replay import replay_schedule
     from goodalloc.experiments.hindsight.problem_of_replay import replayed_problem
 
-    workload = _workload(arguments)
+    workload, applications = _workload(arguments), applications_of(arguments.traces)
     setting = Setting(
         cluster=cluster_of(arguments),
         interval=arguments.interval,
@@ -131,7 +133,7 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
         outages=tuple(Outage(*outage) for outage in flat(arguments.outages)),
     )
     folder = make_folder(arguments.out)
-    problem = replayed_problem(workload, applications_of(arguments.traces), setting)
+    problem = replayed_problem(workload, applications, setting)
     with progress_bar("hindsight", 100, quiet=arguments.json) as bar:
         done = 0
 
@@ -145,8 +147,18 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
             clock=float(arguments.interval),
             seed=arguments.search_seed,
             steps=arguments.steps,
-            report=report,
+            report=lambda share: report(0.8 * share),
         )
+        if day.schedule is not None and len(problem.supply.types) == 1:
+            replayed = replay_schedule(
+                problem,
+                day.schedule,
+                workload,
+                applications,
+                setting,
+                report=lambda share: report(0.8 + 0.2 * share),
+            )
+            day = replace(day, replayed=replayed)
     written = day.write(folder, arguments.pictures)
     text = [day.text, f"written to {folder}: {', '.join(written)}"]
     return Output("\n\n".join(text), day.data)

@@ -3,5 +3,9 @@ from .bound_file import problem_document as problem_document
 from .bound_file import schedule_document as schedule_document
 from .day import HindsightDay as HindsightDay
 from .day import look_back as look_back
+from .known_replay import Foresight as Foresight
+from .known_replay import ReplayedSchedule as ReplayedSchedule
+from .known_replay import foreseeing as foreseeing
+from .known_replay import replay_schedule as replay_schedule
 from .problem_of_replay import replayed_problem as replayed_problem
 from .problem_of_replay import true_training as true_training

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from goodalloc.data.documents.json_file import Document
+    from goodalloc.experiments.hindsight.known_replay import ReplayedSchedule
     from goodalloc.models.hindsight.offline_problem import OfflineProblem
     from goodalloc.solvers.hindsight.best_prices import HindsightBound
     from goodalloc.solvers.hindsight.schedule_search import HindsightSchedule
@@ -47,23 +48,29 @@ class HindsightDay:
         The bound as the stand-alone checker proves it.
     schedule
         The best ideal schedule that was found; None with several types of GPU.
+    replayed
+        A schedule that the simulator replayed; None where there was no replay.
     """
 
     problem: OfflineProblem
     bound: HindsightBound
     certificate: Document
     schedule: HindsightSchedule | None
+    replayed: ReplayedSchedule | None = None
 
     @property
     def data(self) -> dict[str, Any]:
         """Outcome in terms of JSON."""
         proved = float(self.certificate["bound"])
         found = None if self.schedule is None else self.schedule.value
+        replayed = None if self.replayed is None else self.replayed.value
         return {
             "jobs": len(self.problem.jobs),
             "bound_average_completion_s": proved,
             "schedule_average_completion_s": found,
+            "replayable_average_completion_s": replayed,
             "bound_over_schedule": None if found is None else proved / found,
+            "bound_over_replayable": None if replayed is None else proved / replayed,
         }
 
     @property
@@ -80,6 +87,12 @@ class HindsightDay:
                 f"One that knows everything, and pays for no restarts, has "
                 f"{told['schedule_average_completion_s']:,.0f} s;",
                 f"the bound is {told['bound_over_schedule']:.1%} of it.",
+            ]
+        if self.replayed is not None:
+            lines += [
+                f"Replayed with restarts, rounds and nodes, it has "
+                f"{told['replayable_average_completion_s']:,.0f} s;",
+                f"the bound is {told['bound_over_replayable']:.1%} of that.",
             ]
         return "\n".join(lines)
 
@@ -119,22 +132,29 @@ class HindsightDay:
 
     def _jobs(self) -> list[dict[str, Any]]:
         """Return a row for every job."""
-        ends = np.full(len(self.problem.jobs), np.nan)
+        ends = replayed = np.full(len(self.problem.jobs), np.nan)
         if self.schedule is not None:
             ends = self.schedule.completion
+        if self.replayed is not None:
+            replayed = self.replayed.completion
         return [
             {
                 "job": job.name,
                 "application": job.training,
                 "submission_s": job.release,
                 "completion_s": end - job.release,
+                "replayed_completion_s": again - job.release,
                 "completion_in_the_plan_of_the_bound_s": planned - job.release,
                 "alone_s": job.begin
                 - job.release
                 + self.problem.training(job.training).least_seconds,
             }
-            for job, end, planned in zip(
-                self.problem.jobs, ends.tolist(), self.bound.ends.tolist(), strict=True
+            for job, end, again, planned in zip(
+                self.problem.jobs,
+                ends.tolist(),
+                replayed.tolist(),
+                self.bound.ends.tolist(),
+                strict=True,
             )
         ]
 

@@ -134,6 +134,10 @@ STUDIES: Mapping[str, Entry] = {
         "Step times predicted from jobs of other applications, one left out at a time",
         "comparisons.similar_jobs:SIMILAR_JOBS",
     ),
+    "hindsight": Entry(
+        "Policies above the bound on any schedule, and what each piece of knowledge is worth",
+        "hindsight.above_bound:HINDSIGHT",
+    ),
     "advantage": Entry(
         "Shares of batch sizes, knowledge and scheduling in Pollux's advantage",
         "comparisons.advantage:ADVANTAGE",

@@ -2,11 +2,17 @@ from .best_prices import HindsightBound as HindsightBound
 from .best_prices import Stage as Stage
 from .best_prices import hindsight_bound as hindsight_bound
 from .best_prices import horizon_of as horizon_of
+from .known_work import RemainingWorths as RemainingWorths
 from .priced_jobs import PricedJobs as PricedJobs
 from .priced_jobs import price_jobs as price_jobs
 from .priced_schedule import Steps as Steps
 from .priced_schedule import WorthScheduler as WorthScheduler
 from .priced_schedule import hull_steps as hull_steps
+from .rolling_plan import RollingWorths as RollingWorths
 from .schedule_search import HindsightSchedule as HindsightSchedule
 from .schedule_search import find_schedule as find_schedule
 from .schedule_search import rule_of_thumb as rule_of_thumb
+from .worth_policy import Appraiser as Appraiser
+from .worth_policy import PlannedWorths as PlannedWorths
+from .worth_policy import WorthPolicy as WorthPolicy
+from .worth_policy import best_numbers as best_numbers

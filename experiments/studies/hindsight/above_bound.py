@@ -1,0 +1,301 @@
+"""Policies above the bound of hindsight: how good could any scheduler have been on these days?
+
+For every day (a workload at a load, on 64 GPUs) there is a bound below which no schedule is,
+whatever the scheduler knows, an ideal schedule with hindsight, and one that was replayed by the
+simulator's rules. Between these and Pollux stand policies that know a part of what is to come, so
+that the distance from Pollux to the bound splits into what each piece of knowledge is worth
+(`LADDER`). At load 1 all policies of `equal-terms` stand beside them, and further ones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, get_args
+
+import numpy as np
+
+from goodalloc.data.workloads.generator import HOUR
+from goodalloc.experiments.hindsight.known_replay import Foresight
+from goodalloc.experiments.replay.replay_conditions import Setting
+from goodalloc.experiments.replay.replay_report import summarise
+from goodalloc.experiments.reporting.axes import open_axes
+from goodalloc.experiments.reporting.estimates import estimate_of
+from goodalloc.experiments.reporting.plots import COLOURS
+from goodalloc.experiments.reporting.table_numbers import rounded
+from goodalloc.experiments.studies.comparisons.terms import POLLUX, USUAL, Cell, replays
+from goodalloc.experiments.studies.framework.reproduction import EIGHT, Plan, Reproduction
+from goodalloc.experiments.studies.hindsight.day_task import DayTask
+from goodalloc.experiments.studies.hindsight.known_task import known_task
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from goodalloc.experiments.replay.replay_task import ReplayTask
+    from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.support.tasks import Task
+
+#: Published loads, and that of the detailed comparison.
+LOADS, DETAILED = (0.5, 1.0, 1.5, 2.0), 1.0
+
+#: Further policies at the detailed load, with the terms that they have as published.
+FURTHER = (
+    "pollux-greedy",
+    "sia",
+    "tiresias-gittins",
+    "themis-exact",
+    "gavel-makespan",
+    "gavel-finish-time",
+    "gavel-completion",
+    "gavel-throughput",
+    "allox",
+)
+
+#: Steps of the search of an ideal schedule; of a quick run.
+STEPS, QUICK_STEPS = 1000, 50
+
+BOUND, IDEAL, REPLAYED, BRIEF_RESTARTS = (
+    "bound",
+    "ideal schedule",
+    "replayed schedule",
+    "replayed, restarts of a second",
+)
+
+#: Policies and schedules from Pollux to the bound, by what each has that the one before lacks.
+LADDER: tuple[tuple[str, str], ...] = (
+    ("pollux", "measured"),
+    ("pollux", "true speed"),
+    ("remaining work", "true remaining"),
+    ("plans", "true remaining"),
+    ("arrivals of an hour", "arrivals of an hour"),
+    (REPLAYED, "all"),
+    (BRIEF_RESTARTS, "all"),
+    (IDEAL, "all"),
+    (BOUND, "all"),
+)
+
+
+class AboveRow(NamedTuple):
+    """Policy, schedule or bound on one day.
+
+    Attributes
+    ----------
+    load, workload
+        The day.
+    policy, knows, batch
+        Policy with its terms; or the bound, or a schedule.
+    average_jct_hours
+        Average completion time.
+    above_bound_percent
+        By how much it is above the bound.
+    of_pollux_percent
+        The average completion time in per cent of that of Pollux on this day.
+    step_percent
+        By how much less that is than one step of the `LADDER` before; None beside the ladder.
+    """
+
+    load: float
+    workload: int
+    policy: str
+    knows: str
+    batch: str
+    average_jct_hours: float
+    above_bound_percent: float
+    of_pollux_percent: float
+    step_percent: float | None
+
+
+def _loads(plan: Plan) -> tuple[float, ...]:
+    """Return the loads of a plan; drawn workloads and quick runs have one."""
+    return (DETAILED,) if plan.quick else LOADS
+
+
+def _day(plan: Plan, load: float, number: int) -> DayTask:
+    steps = QUICK_STEPS if plan.quick else STEPS
+    workload = plan.workload(number, load=load)
+    return DayTask(plan.folder, workload, Setting(), plan.traces, steps).among(plan.folder, "day")
+
+
+def _replays(plan: Plan, load: float) -> dict[Cell, list[ReplayTask]]:
+    """Return replays of every policy at a load, one for every workload."""
+    workloads = [plan.workload(number, load=load) for number in plan.workloads]
+    found: dict[Cell, list[ReplayTask]] = {}
+    if load != DETAILED:
+        for setting in (Setting(), Setting(knowledge="profiled")):
+            tasks = [plan.replay("pollux", jobs, setting=setting) for jobs in workloads]
+            found[Cell("pollux", *tasks[0].terms)] = tasks
+        return found
+    found |= {cell: tasks for cell, tasks in replays(plan).items() if cell.interval == USUAL}
+    for policy in () if plan.quick else FURTHER:
+        tasks = [plan.replay(policy, jobs) for jobs in workloads]
+        found.setdefault(Cell(policy, *tasks[0].terms), tasks)
+    for foresight in get_args(Foresight)[: 1 if plan.quick else None]:
+        knows = foresight if foresight == "arrivals of an hour" else "true remaining"
+        found[Cell(foresight, knows, "adaptive")] = [
+            known_task(plan, jobs, foresight) for jobs in workloads
+        ]
+    return found
+
+
+def _tasks(plan: Plan) -> list[Task]:
+    found: list[Task] = []
+    for load in _loads(plan):
+        found += [task for tasks in _replays(plan, load).values() for task in tasks]
+        found += [_day(plan, load, number) for number in plan.workloads]
+    return found
+
+
+def _rows(plan: Plan) -> list[AboveRow]:
+    """Return a row for every day and policy, the ladder first."""
+    return [
+        row
+        for load in _loads(plan)
+        for index, number in enumerate(plan.workloads)
+        for row in _rows_of_day(plan, load, index, number)
+    ]
+
+
+def _rows_of_day(plan: Plan, load: float, index: int, number: int) -> list[AboveRow]:
+    hours = {
+        cell: float(summarise(cell.policy, tasks[index].folder)["average_jct_hours"])
+        for cell, tasks in _replays(plan, load).items()
+    }
+    day = _day(plan, load, number).found()
+    for policy, seconds in (
+        (REPLAYED, day.replayed),
+        (BRIEF_RESTARTS, day.brief_restarts),
+        (IDEAL, day.ideal),
+        (BOUND, day.bound),
+    ):
+        if seconds is not None:
+            hours[Cell(policy, "all", "adaptive")] = seconds / HOUR
+    ladder = [Cell(*step, "adaptive") for step in LADDER]
+    there = [cell for cell in ladder if cell in hours]
+    before = dict(zip(there[1:], there, strict=False))
+    bound, pollux = hours[ladder[-1]], hours[POLLUX]
+    return [
+        AboveRow(
+            load,
+            number,
+            cell.policy,
+            cell.knows,
+            cell.batch,
+            rounded(hours[cell], 6),
+            rounded(100.0 * (hours[cell] / bound - 1.0), 6),
+            rounded(100.0 * hours[cell] / pollux, 6),
+            rounded(100.0 * (hours[before[cell]] - hours[cell]) / pollux, 6)
+            if cell in before
+            else None,
+        )
+        for cell in (*there, *(cell for cell in hours if cell not in there))
+    ]
+
+
+def _summary(rows: list[AboveRow]) -> Rows:
+    """Return means over the days with 95 % intervals, by load; the shortest times last."""
+    grouped: dict[tuple[float, str, str, str], list[AboveRow]] = {}
+    for row in rows:
+        grouped.setdefault((row.load, row.policy, row.knows, row.batch), []).append(row)
+    table = []
+    for (load, policy, knows, batch), own in grouped.items():
+        steps = [row.step_percent for row in own if row.step_percent is not None]
+        table.append(
+            {
+                "load": load,
+                "policy": policy,
+                "knows": knows,
+                "batch": batch,
+                "average (h)": estimate_of([row.average_jct_hours for row in own]).text(".2f"),
+                "above the bound (%)": estimate_of([row.above_bound_percent for row in own]).text(
+                    ".0f"
+                ),
+                "of Pollux (%)": estimate_of([row.of_pollux_percent for row in own]).text(".0f"),
+                "step (%)": estimate_of(steps).text(".1f") if steps else "",
+            }
+        )
+    return table
+
+
+def plot_above(rows: list[AboveRow]) -> Figure:
+    """Draw the steps from Pollux to the bound, and every policy above the bound."""
+    from matplotlib.figure import Figure
+
+    detailed = [row for row in rows if row.load == DETAILED]
+    cells: dict[Cell, list[AboveRow]] = {}
+    for row in detailed:
+        cells.setdefault(Cell(row.policy, row.knows, row.batch), []).append(row)
+    figure = Figure(figsize=(12.0, 1.6 + 0.2 * len(cells)), layout="constrained")
+    steps, above = figure.subplots(1, 2, width_ratios=(1.0, 1.25))
+    ladder = [Cell(*step, "adaptive") for step in LADDER]
+    there = [cell for cell in ladder if cell in cells]
+    for place, cell in enumerate(there):
+        found = estimate_of([row.of_pollux_percent for row in cells[cell]])
+        half = np.nan_to_num(found.half_width)
+        steps.barh(place, found.mean, xerr=half, color=COLOURS[0], height=0.6, capsize=2)
+        steps.annotate(
+            f"{found.mean:.0f} %",
+            (found.mean + half, place),
+            (4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize="small",
+        )
+    steps.set_yticks(range(len(there)), [_label(cell) for cell in there], fontsize="small")
+    steps.invert_yaxis()
+    steps.set_xlabel("average completion time, % of Pollux's")
+    open_axes(steps)
+    means = {
+        cell: estimate_of([1.0 + row.above_bound_percent / 100.0 for row in own])
+        for cell, own in cells.items()
+    }
+    for place, cell in enumerate(sorted(cells, key=lambda cell: means[cell].mean)):
+        found = means[cell]
+        colour = COLOURS[1] if cell in ladder else COLOURS[0]
+        above.errorbar(
+            found.mean,
+            place,
+            xerr=np.nan_to_num(found.half_width),
+            marker="o",
+            color=colour,
+            markerfacecolor=colour if cell.batch == "adaptive" else "white",
+            markersize=4,
+            capsize=2,
+            linewidth=0.9,
+        )
+    order = sorted(cells, key=lambda cell: means[cell].mean)
+    above.set_yticks(range(len(order)), [_label(cell) for cell in order], fontsize="x-small")
+    above.set_xscale("log")
+    above.xaxis.set_major_formatter("{x:g}")
+    above.xaxis.set_minor_formatter("{x:g}")
+    above.tick_params(axis="x", which="minor", labelsize="x-small")
+    above.invert_yaxis()
+    above.set_xlabel("average completion time over the bound (filled: adaptive batch sizes)")
+    above.grid(axis="x", color="0.9")
+    above.set_axisbelow(True)
+    open_axes(above)
+    return figure
+
+
+def _label(cell: Cell) -> str:
+    """Return a policy and what it knows, for people."""
+    alone = cell.policy == cell.knows or cell.knows == "all"
+    return cell.policy if alone else f"{cell.policy} ({cell.knows})"
+
+
+NOTE = """\
+bound: no schedule is below it, whatever it knows. ideal schedule: with hindsight, no restarts, GPUs
+anywhere. replayed schedule: with hindsight, by the simulator's rules. arrivals of an hour, plans,
+remaining work: policies that know the true work that is left, and the arrivals of the next hour;
+plan anew whenever jobs come or go; or decide by what is left alone. step: by how much less, in per
+cent of Pollux's time, than the row before."""
+
+
+HINDSIGHT = Reproduction(
+    "Policies above the bound on any schedule, and what each piece of knowledge is worth",
+    _tasks,
+    _rows,
+    lambda _, rows: plot_above(rows),
+    shown=_summary,
+    ignores=("pollux", "seeds", "gaps"),
+    workloads=EIGHT,
+    quick_workloads=Plan.workloads,
+    note=NOTE,
+)

@@ -1,0 +1,117 @@
+"""Day with hindsight as a task: bound, ideal schedule and replayed schedule, in one record."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from goodalloc.data.applications.truth import applications_of
+from goodalloc.data.documents.traces_digest import traces_digest
+from goodalloc.experiments.hindsight.day import look_back
+from goodalloc.experiments.hindsight.known_replay import replay_schedule
+from goodalloc.experiments.hindsight.problem_of_replay import replayed_problem
+from goodalloc.experiments.studies.framework.recorded_task import RecordedTask
+from goodalloc.experiments.support.version import library_version
+
+if TYPE_CHECKING:
+    from goodalloc.data.workloads.workload import Submission
+    from goodalloc.experiments.replay.replay_conditions import Setting
+    from goodalloc.experiments.support.tasks import Report
+
+#: Part of the progress of a day that its bound and ideal schedule count for.
+IDEAL_SHARE = 0.7
+
+
+#: Seconds of a restart that costs next to nothing.
+BRIEF = 1.0
+
+
+class DayRecord(NamedTuple):
+    """Average completion times of a day, in seconds; None where nothing is replayed.
+
+    On GPUs of several types no schedule is replayed.
+
+    Attributes
+    ----------
+    bound
+        No schedule is below it.
+    ideal
+        Of the best ideal schedule.
+    replayed
+        Of the best replayed one.
+    brief_restarts
+        Of the best replayed one where a restart takes `BRIEF` seconds.
+    """
+
+    bound: float
+    ideal: float
+    replayed: float | None
+    brief_restarts: float | None
+
+
+@dataclass(frozen=True)
+class DayTask(RecordedTask):
+    """Day with hindsight; see `RecordedTask`.
+
+    Parameters
+    ----------
+    workload
+        The submitted jobs.
+    setting
+        Conditions of the replay.
+    traces
+        Folder of measurements of the true applications, None for the shipped profiles.
+    steps
+        Steps of the search of an ideal schedule.
+    """
+
+    workload: tuple[Submission, ...]
+    setting: Setting
+    traces: str | None
+    steps: int
+
+    def description(self) -> dict[str, Any]:
+        """Return all inputs that the record depends on."""
+        return {
+            "format": "goodalloc-hindsight-day",
+            "library": library_version(),
+            "traces": traces_digest(self.traces),
+            "steps": self.steps,
+            **asdict(self.setting),
+            "workload": [list(asdict(job).values()) for job in self.workload],
+        }
+
+    def work(self, report: Report) -> dict[str, float | None]:
+        """Bound the day, find a schedule, and replay it."""
+        applications = applications_of(self.traces)
+        problem = replayed_problem(self.workload, applications, self.setting)
+        day = look_back(
+            problem,
+            clock=float(self.setting.interval),
+            steps=self.steps,
+            report=lambda share: report(IDEAL_SHARE * share),
+        )
+        assert day.schedule is not None
+        values: list[float | None] = []
+        settings = (self.setting, replace(self.setting, restart_delay=BRIEF))
+        for number, setting in enumerate(settings):
+            if len(problem.supply.types) > 1:
+                values.append(None)
+                continue
+            found = replay_schedule(
+                problem,
+                day.schedule,
+                self.workload,
+                applications,
+                setting,
+                report=lambda share, done=number: report(  # type: ignore[misc]
+                    IDEAL_SHARE + (1.0 - IDEAL_SHARE) * (done + share) / len(settings)
+                ),
+            )
+            values.append(found.value)
+        bound = float(day.certificate["bound"])
+        return DayRecord(bound, day.schedule.value, *values)._asdict()
+
+    def found(self) -> DayRecord:
+        """Return the record of a day that was worked out."""
+        return DayRecord(**self.record())

@@ -1,0 +1,85 @@
+"""Replays under policies that know what is to come."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from goodalloc.data.applications.application import profiled_applications
+from goodalloc.data.workloads.generator import draw_workload
+from goodalloc.experiments.hindsight.day import look_back
+from goodalloc.experiments.hindsight.known_replay import (
+    Foresight,
+    completions,
+    foreseeing,
+    replay_schedule,
+)
+from goodalloc.experiments.hindsight.problem_of_replay import replayed_problem
+from goodalloc.experiments.replay.replay_conditions import Setting
+from goodalloc.experiments.replay.simulator import Simulator
+from goodalloc.models.round.cluster import Cluster
+from goodalloc.solvers.hindsight.rolling_plan import RollingWorths
+from goodalloc.solvers.hindsight.worth_policy import phase_of
+
+APPLICATIONS = profiled_applications()
+SETTING = Setting(Cluster.uniform(2, 4))
+JOBS = tuple(job for job in draw_workload(3, jobs=60) if job.application in {"ncf", "cifar10"})[:8]
+
+
+def test_a_replay_with_hindsight_is_above_the_bound_and_near_the_ideal_schedule() -> None:
+    """On a crowded little cluster."""
+    problem = replayed_problem(JOBS, APPLICATIONS, SETTING)
+    day = look_back(problem, steps=20)
+    assert day.schedule is not None
+    found = replay_schedule(problem, day.schedule, JOBS, APPLICATIONS, SETTING)
+    assert problem.total(found.completion) == pytest.approx(found.value)
+    assert float(day.certificate["bound"]) <= found.value
+    assert day.schedule.value * 0.98 < found.value < 2.0 * day.schedule.value
+
+
+@pytest.mark.parametrize("foresight", get_args(Foresight))
+def test_every_policy_with_foresight_completes_the_jobs(foresight: Foresight) -> None:
+    """The same replay twice gives the same times."""
+    problem = replayed_problem(JOBS, APPLICATIONS, SETTING)
+    first, second = (
+        completions(problem, JOBS, APPLICATIONS, SETTING, foreseeing(foresight, problem, SETTING))
+        for _ in range(2)
+    )
+    assert np.isfinite(first).all()
+    assert first.tolist() == second.tolist()
+
+
+def test_the_phase_of_a_job_follows_from_its_oracle() -> None:
+    """In every round of a replay it is the epoch of the job."""
+    problem = replayed_problem(JOBS, APPLICATIONS, SETTING)
+    policy = foreseeing("remaining work", problem, SETTING)
+    simulator = Simulator(JOBS, APPLICATIONS, policy, replace(SETTING, knowledge="profiled"))
+    epochs = 0
+    while not simulator.finished:
+        record = simulator.step()
+        if record is None:
+            continue
+        true = {job.submission.name: job.epoch for job in simulator.jobs}
+        for job in record.round_.jobs:
+            assert phase_of(job, problem.training(job.application)) == true[job.name]
+        epochs = max(epochs, *true.values())
+    assert epochs > 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"ahead": -1.0}, "ahead is -1"),
+        ({"every": 0.0}, "every is 0"),
+        ({"steps": -1}, "steps is -1"),
+        ({"seed": -1}, "seed is -1"),
+    ],
+)
+def test_plans_that_make_no_sense_are_refused(changes: dict[str, float], complaint: str) -> None:
+    """One sentence names the number."""
+    problem = replayed_problem(JOBS[:1], APPLICATIONS, SETTING)
+    with pytest.raises(ValueError, match=complaint):
+        RollingWorths(problem, **changes)  # type: ignore[arg-type]

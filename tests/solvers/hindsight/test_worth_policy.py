@@ -1,0 +1,44 @@
+"""Policies that know the true work that is left: exact knapsacks, feasible placements."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from goodalloc.solvers.hindsight.worth_policy import PlannedWorths, WorthPolicy, best_numbers
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 5))
+def test_the_numbers_of_gpus_are_the_best_of_all(seed: int, jobs: int, gpus: int) -> None:
+    """Against all choices, with gains that may fall and be negative."""
+    gain = np.random.default_rng(seed).normal(size=(jobs, gpus + 1))
+    found = best_numbers(gain)
+    assert found.sum() <= gpus
+    best = max(
+        sum(gain[row, number] for row, number in enumerate(numbers))
+        for numbers in product(range(gpus + 1), repeat=jobs)
+        if sum(numbers) <= gpus
+    )
+    assert gain[np.arange(jobs), found].sum() == pytest.approx(best)
+
+
+@pytest.mark.parametrize(
+    ("restart_delay", "hold", "complaint"),
+    [
+        (-1.0, 60.0, "restart_delay is -1"),
+        (float("nan"), 60.0, "restart_delay is nan"),
+        (30.0, 0.0, "hold is 0"),
+        (30.0, float("inf"), "hold is inf"),
+    ],
+)
+def test_seconds_that_make_no_sense_are_refused(
+    restart_delay: float, hold: float, complaint: str
+) -> None:
+    """One sentence names the number."""
+    with pytest.raises(ValueError, match=complaint):
+        WorthPolicy({}, PlannedWorths({}), restart_delay, hold)
