@@ -11,5 +11,6 @@ from .profiles import ErrorSummary as ErrorSummary
 from .profiles import Profile as Profile
 from .profiles import application_names as application_names
 from .profiles import load_profile as load_profile
+from .step_tables import step_table as step_table
 from .traces import MeasuredApplication as MeasuredApplication
 from .truth import applications_of as applications_of

@@ -25,6 +25,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from goodalloc.data.applications.application import ProfiledApplication
+from goodalloc.data.applications.step_tables import step_table
+from goodalloc.data.applications.traces import MeasuredApplication
 from goodalloc.experiments.replay.simulated_job import requested_split
 from goodalloc.models.goodput.statistical_efficiency import GradientStatistics, adascale_gain
 from goodalloc.models.hindsight.offline_problem import (
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
     from goodalloc.data.workloads.workload import Submission
     from goodalloc.experiments.replay.replay_conditions import Setting
     from goodalloc.models.round.cluster import Cluster
-    from goodalloc.models.support.array_types import Floats
+    from goodalloc.models.support.array_types import Floats, Indices
 
 #: Total batch sizes among which the best is looked for, and the factor on the best rate for those
 #: between.
@@ -170,8 +173,7 @@ def _rates(gains: _Gains, gpu_type: str, gpus: Floats, cluster: Cluster) -> Floa
     rates = np.zeros((gpus.size, gains.application.epochs))
     on_type = gains.application.on(gpu_type)
     for row in range(_gpus_of(cluster, gpu_type)):
-        for spread in _spreads(row + 1, per_node, nodes):
-            np.maximum(rates[row], _best_rates(on_type, spread, gains), out=rates[row])
+        rates[row] = _best_rates(on_type, [*_spreads(row + 1, per_node, nodes)], gains)
     return rates.T
 
 
@@ -188,26 +190,35 @@ def _spreads(gpus: int, per_node: int, nodes: int) -> Iterator[Spread]:
             yield (each + 1,) * more + (each,) * (number - more)
 
 
-def _best_rates(application: Application, spread: Spread, gains: _Gains) -> Floats:
-    """Return the greatest rate in every epoch over the batch sizes; shape (epochs,)."""
-    limits, replicas = application.batch, sum(spread)
+def _best_rates(application: Application, spreads: Sequence[Spread], gains: _Gains) -> Floats:
+    """Return the greatest rate in every epoch over placements of as many GPUs and batch sizes.
+
+    A batch size gains as much wherever it runs, so that only its shortest step counts.
+    """
+    limits, replicas = application.batch, sum(spreads[0])
+    maximum = int(limits.maximum)
     least = max(int(limits.initial), int(limits.atomic_minimum) * replicas)
-    if least > limits.maximum:
+    if least > maximum:
         return np.zeros(application.epochs)
-    best = np.zeros(application.epochs)
-    splits = {
-        requested_split(int(total), replicas, limits)
-        for total in np.geomspace(least, int(limits.maximum), TOTALS).tolist()
-    }
-    for atomic, further in sorted(splits):
-        size = min(atomic, int(limits.maximum) // (replicas * (further + 1)))
-        try:
-            step, synchronisation = application.step_times(spread, size)
-        except ValueError:  # not measured: no job of a replay can run there
-            continue
-        seconds = (step + (step - synchronisation) * further) * application.slowdown
-        np.maximum(best, gains.at(replicas * size * (further + 1)) / seconds, out=best)
-    return best
+    totals = {int(total) for total in np.geomspace(least, maximum, TOTALS).tolist()}
+    splits = {requested_split(total, replicas, limits) for total in totals}
+    used = {(min(size, maximum // (replicas * (more + 1))), more) for size, more in splits}
+    sizes, further = np.array(sorted(used)).T
+    seconds = _least_seconds(application, spreads, sizes, further)
+    known = np.isfinite(seconds)  # others are not measured: no job of a replay can run there
+    if not known.any():
+        return np.zeros(application.epochs)
+    gained = gains.at((replicas * sizes * (further + 1))[known].tolist())
+    return np.asarray((gained / seconds[known, None]).max(axis=0))
+
+
+def _least_seconds(
+    application: Application, spreads: Sequence[Spread], sizes: Indices, further: Indices
+) -> Floats:
+    """Return the least seconds of steps over placements; infinity if none was measured."""
+    step, synchronisation = step_table(application, spreads, sizes)
+    seconds = (step + (step - synchronisation) * further) * application.slowdown
+    return np.asarray(np.where(np.isnan(seconds), np.inf, seconds).min(axis=0))
 
 
 class _Gains:
@@ -215,14 +226,36 @@ class _Gains:
 
     def __init__(self, application: Application) -> None:
         self.application = application
-        self._known: dict[int, Floats] = {}
+        self._sizes = _sizes_of_statistics(application)
+        self._table = self._found(self._sizes)
 
-    def at(self, batch: int) -> Floats:
-        """Return the gains at a total batch size; shape (epochs,)."""
-        if batch not in self._known:
-            one, epochs = self.application, range(self.application.epochs)
-            found = np.array([one.gradient_statistics(batch, epoch) for epoch in epochs])
-            statistics = GradientStatistics(*found.T)
-            gain = adascale_gain(statistics, float(one.batch.initial), batch)
-            self._known[batch] = np.asarray(gain)
-        return self._known[batch]
+    def _found(self, batches: Sequence[int]) -> Floats:
+        """Return square and variance as the application tells them; shape (2, batches, epochs)."""
+        one, epochs = self.application, range(self.application.epochs)
+        found = [[one.gradient_statistics(batch, epoch) for epoch in epochs] for batch in batches]
+        return np.array(found, dtype=float).reshape(len(batches), len(epochs), 2).transpose(2, 0, 1)
+
+    def at(self, batches: Sequence[int]) -> Floats:
+        """Return the gains at total batch sizes; shape (batches, epochs)."""
+        if self._sizes:
+            for end in (min(batches), max(batches)):
+                self.application.gradient_statistics(end, 0)  # refuses what was not measured
+            square, variance = (
+                np.stack([np.interp(batches, self._sizes, column) for column in table.T], axis=1)
+                for table in self._table
+            )
+        else:
+            square, variance = self._found(batches)
+        initial, total = float(self.application.batch.initial), np.array(batches, float)[:, None]
+        return np.asarray(adascale_gain(GradientStatistics(square, variance), initial, total))
+
+
+def _sizes_of_statistics(application: Application) -> tuple[int, ...]:
+    """Return the batch sizes between which gradient statistics are linear; none if not known."""
+    if isinstance(application, MeasuredApplication):
+        return tuple(application.batch_sizes)
+    if isinstance(application, ProfiledApplication):
+        sizes = application.profile.batch_sizes.tolist()
+        if all(size.is_integer() for size in sizes):
+            return tuple(map(int, sizes))
+    return ()

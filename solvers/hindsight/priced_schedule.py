@@ -1,8 +1,10 @@
 r"""Schedules with hindsight: at every moment the GPUs go where they are worth most.
 
 Every job has a worth :math:`\mu_q` of a unit of progress in each of its phases. In each step of the
-clock GPUs are given out one after the other to the largest :math:`\mu_q (g(k') - g(k)) / (k' - k)`,
-the worth of more GPUs a GPU, until there are none left. With the multipliers of the bound
+clock GPUs are given out one after the other to the largest :math:`\mu_q (g_a(k') - g_a(k)) /
+(\pi_a (k' - k))`, the worth of more GPUs of a type by their price, until there are none left;
+with its first GPU a job is on a type. GPUs for which no job has a use that is concave then go where
+they are worth most, be it to a job that leaves its type for them. With the multipliers of the bound
 (`best_prices.py`) that is what the prices tell each job to take, but for jobs that no longer go by
 their plan; multipliers that are better still are found by local search (`schedule_search.py`).
 
@@ -12,8 +14,11 @@ restarts cannot attain.
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -74,7 +79,7 @@ def hull_steps(gpus: Floats, rates: Floats) -> Steps:
 
 @dataclass(frozen=True)
 class WorthScheduler:
-    """Builder of ideal schedules of a problem with one type of GPU.
+    """Builder of ideal schedules.
 
     Parameters
     ----------
@@ -82,40 +87,50 @@ class WorthScheduler:
         The problem.
     clock
         Seconds between decisions.
+    fill
+        Whether GPUs that are left go to jobs for which so many are no corner of the concave hull,
+        and jobs change to types that have some left.
 
     Raises
     ------
     ValueError
-        If the problem has several types of GPU, or a job needs more than there are in the end.
+        If a job needs more GPUs than there are in the end.
     """
 
     problem: OfflineProblem
     clock: float = 60.0
+    fill: bool = True
 
     def __post_init__(self) -> None:
-        if len(self.problem.supply.types) > 1:
-            types = ", ".join(self.problem.supply.types)
-            raise ValueError(f"Schedule: the GPUs are of types {types}; expected one type.")
-        there = float(self.problem.supply.gpus[-1, 0])
+        supply = self.problem.supply.gpus[-1]
         for job in self.problem.jobs:
-            least = self.problem.training(job.training).gpus[0]
-            if least > there:
+            training = self.problem.training(job.training)
+            runs = training.rates > 0
+            if not (runs & (training.gpus <= supply[:, None])[:, None]).any(axis=(0, 2)).all():
+                least = max(np.where(runs, training.gpus, np.inf).min(axis=(0, 2)))
                 raise ValueError(
-                    f"Job '{job.name}': it needs at least {least:g} GPUs; there are {there:g}."
+                    f"Job '{job.name}': it needs at least {least:g} GPUs; there are "
+                    f"{supply.max():g}."
                 )
 
     @cached_property
-    def _steps(self) -> dict[str, list[Steps]]:
-        """Steps of every phase of every training, up to the GPUs that are there in the end."""
-        found = {}
-        for training in self.problem.trainings:
-            fits = training.gpus <= self.problem.supply.gpus[-1, 0]
-            gpus = training.gpus[fits]
-            found[training.name] = [hull_steps(gpus, own[fits]) for own in training.rates[0]]
-        return found
+    def _kinds(self) -> dict[str, _Kind]:
+        """What runs need of every training, up to the GPUs that are there in the end."""
+        supply = self.problem.supply.gpus[-1].tolist()
+        return {one.name: _Kind.of(one, supply) for one in self.problem.trainings}
+
+    @cached_property
+    def _order(self) -> list[int]:
+        """Jobs in the order in which they begin."""
+        begin = [job.begin for job in self.problem.jobs]
+        return sorted(range(len(begin)), key=begin.__getitem__)
 
     def run(
-        self, worth: Sequence[Float[Floats, " phases"]], keep: OfflineSchedule | None = None
+        self,
+        worth: Sequence[Float[Floats, " phases"]],
+        keep: OfflineSchedule | None = None,
+        *,
+        prices: Sequence[float] = (),
     ) -> Float[Floats, " jobs"]:
         """Return the completion times of the schedule.
 
@@ -125,88 +140,215 @@ class WorthScheduler:
             Worth of a unit of progress in each phase, for every job.
         keep
             Where the segments are put; None to build none.
+        prices
+            Price of a GPU of every type, in any unit; none for equal ones.
         """
-        problem = self.problem
-        begin = [job.begin for job in problem.jobs]
-        order = sorted(range(len(begin)), key=begin.__getitem__)
-        ends = np.full(len(begin), np.nan)
+        lists = [own.tolist() for own in worth]
+        return self.run_lists(lists, [1.0] * len(lists), keep, prices=prices)
+
+    def run_lists(
+        self,
+        worth: Sequence[Sequence[float]],
+        factors: Sequence[float],
+        keep: OfflineSchedule | None = None,
+        *,
+        prices: Sequence[float] = (),
+    ) -> Float[Floats, " jobs"]:
+        """Return what `run` does for worths times a factor of every job, as plain numbers.
+
+        A search calls it thousands of times. Few jobs are under way at a time, so that plain lists
+        are several times faster than arrays; GPUs are given out anew only if something changed.
+
+        Parameters
+        ----------
+        worth, factors
+            Worths before the factors, and the factor of every job.
+        keep, prices
+            As in `run`.
+        """
+        jobs, clock, order = self.problem.jobs, self.clock, self._order
+        times, supply = self.problem.supply.times.tolist(), self.problem.supply.gpus.tolist()
+        by_type = [1.0 / price for price in prices] or [1.0] * len(supply[0])
+        ends = [math.nan] * len(jobs)
+        held: list[list[Segment]] = [[] for _ in jobs]
         active: list[_Active] = []
-        held: list[list[Segment]] = [[] for _ in problem.jobs]
-        now, following = 0.0, 0
+        now, following, change, decide = 0.0, 0, 0, True
         while following < len(order) or active:
             if not active:
-                now = max(now, self.clock * (begin[order[following]] // self.clock))
-            after = now + self.clock
-            while following < len(order) and begin[order[following]] < after:
+                now = max(now, clock * (jobs[order[following]].begin // clock))
+            after = now + clock
+            while following < len(order) and jobs[order[following]].begin < after:
                 row = order[following]
-                job = problem.jobs[row]
-                training = problem.training(job.training)
-                active.append(_Active(row, training, self._steps[training.name], worth[row]))
-                following += 1
-            number = int(np.searchsorted(problem.supply.times, now, side="right")) - 1
-            given = _give_out(active, float(problem.supply.gpus[number, 0]))
-            for one, gpus in zip(active, given.tolist(), strict=True):
-                if gpus:
-                    start = max(now, begin[one.row])
-                    end = one.train(start, after, gpus)
+                kind = self._kinds[jobs[row].training]
+                scale = [factors[row] * one for one in by_type]
+                active.append(_Active(row, jobs[row].begin, kind, worth[row], scale))
+                following, decide = following + 1, True
+            while change + 1 < len(times) and times[change + 1] <= now:
+                change, decide = change + 1, True
+            if decide:
+                _give_out(active, supply[change], fill=self.fill)
+            decide = False
+            for one in active:
+                if one.gpus:
+                    start = now if now > one.begin else one.begin
                     if keep is not None:
-                        held[one.row].append(Segment(start, after, 0, gpus))
+                        held[one.row].append(Segment(start, after, one.type, one.gpus))
+                    phase = one.phase
+                    end = one.train(start, after)
                     if end is not None:
                         ends[one.row] = end
-            active = [one for one in active if np.isnan(ends[one.row])]
+                        decide = True
+                    elif one.phase != phase:
+                        one.offer()
+                        decide = True
+            if decide:
+                active = [one for one in active if math.isnan(ends[one.row])]
             now = after
         if keep is not None:
-            keep |= {job.name: _merged(own) for job, own in zip(problem.jobs, held, strict=True)}
-        return ends
+            keep |= {job.name: _merged(own) for job, own in zip(jobs, held, strict=True)}
+        return np.array(ends)
+
+
+class _Kind(NamedTuple):
+    """Training as plain numbers.
+
+    Attributes
+    ----------
+    work
+        Of every phase.
+    steps
+        For every phase, slope, GPUs and type of the steps of all types.
+    gpus
+        For every type, numbers of GPUs up to those that are there in the end.
+    rates
+        For every type, by number of GPUs, the rate of every phase.
+    most
+        For every type and phase, number of GPUs at which it is fastest, of the first ones each.
+    """
+
+    work: list[float]
+    steps: list[list[tuple[float, float, int]]]
+    gpus: list[list[float]]
+    rates: list[dict[float, list[float]]]
+    most: list[list[list[float]]]
+
+    @classmethod
+    def of(cls, training: Training, supply: Sequence[float]) -> _Kind:
+        """Return a training on the GPUs of a supply."""
+        steps: list[list[tuple[float, float, int]]] = [[] for _ in training.work]
+        gpus, rates, most = [], [], []
+        for row, there in enumerate(supply):
+            fits = training.gpus <= there
+            numbers, own = training.gpus[fits], training.rates[row][:, fits]
+            for phase, speed in enumerate(own):
+                hull = hull_steps(numbers, speed)
+                slopes, more = hull.slope.tolist(), hull.more.tolist()
+                steps[phase] += [(*step, row) for step in zip(slopes, more, strict=True)]
+            gpus.append(numbers.tolist())
+            rates.append(dict(zip(gpus[-1], own.T.tolist(), strict=True)))
+            rises = np.diff(np.maximum.accumulate(own, axis=1), prepend=0.0) > 0
+            best = np.maximum.accumulate(np.where(rises, np.arange(numbers.size), 0), axis=1)
+            most.append(numbers[best].tolist())
+        return cls(training.work.tolist(), steps, gpus, rates, most)
 
 
 class _Active:
     """Job under way."""
 
-    def __init__(self, row: int, training: Training, steps: Sequence[Steps], worth: Floats) -> None:
-        self.row, self._training, self._steps, self._worth = row, training, steps, worth
-        self._enter(0)
+    def __init__(
+        self, row: int, begin: float, kind: _Kind, worth: Sequence[float], scale: Sequence[float]
+    ) -> None:
+        self.row, self.begin = row, begin
+        self.kind, self._worth, self._scale = kind, worth, scale
+        self.gpus, self.type, self.closed = 0.0, 0, 0
+        self.phase, self._left = 0, kind.work[0]
+        self.offer()
 
-    def _enter(self, phase: int) -> None:
-        self._phase = phase
-        self._left = float(self._training.work[phase])
-        self.more = self._steps[phase].more
-        self.value = self._steps[phase].slope * self._worth[phase]
+    def offer(self) -> None:
+        """Offer the steps of the phase: minus the worth of each of its GPUs, GPUs, and type."""
+        worth = self._worth[self.phase]
+        values = [worth * scale for scale in self._scale]
+        self.offers = [
+            (-slope * values[row], more, row, self)
+            for slope, more, row in self.kind.steps[self.phase]
+        ]
 
-    def train(self, now: float, until: float, gpus: float) -> float | None:
+    def gain(self, row: int, free: float) -> tuple[float, float]:
+        """Return by how much free GPUs of a type are worth more, and how many it takes of them."""
+        kind = self.kind
+        index = bisect_right(kind.gpus[row], free) - 1
+        if index < 0:
+            return 0.0, 0.0
+        gpus = kind.most[row][self.phase][index]
+        before = kind.rates[self.type][self.gpus][self.phase] if self.gpus else 0.0
+        more = kind.rates[row][gpus][self.phase] - before
+        return more * self._worth[self.phase] * self._scale[0], gpus
+
+    def train(self, now: float, until: float) -> float | None:
         """Train until the next decision; return when it ended, if it did."""
-        training = self._training
-        column = int(np.searchsorted(training.gpus, gpus))
+        rates, work = self.kind.rates[self.type][self.gpus], self.kind.work
+        phase, left = self.phase, self._left
         while now < until:
-            rate = float(training.rates[0, self._phase, column])
-            if rate * (until - now) < self._left:
-                self._left -= rate * (until - now)
-                return None
-            now += self._left / rate
-            if self._phase + 1 == training.num_phases:
+            done = rates[phase] * (until - now)
+            if done < left:
+                left -= done
+                break
+            now += left / rates[phase]
+            phase += 1
+            if phase == len(work):
                 return now
-            self._enter(self._phase + 1)
+            left = work[phase]
+        self.phase, self._left = phase, left
         return None
 
 
-def _give_out(active: Sequence[_Active], gpus: float) -> Float[Floats, " active"]:
-    """Return the GPUs of every active job."""
-    value = np.concatenate([one.value for one in active])
-    more: list[float] = np.concatenate([one.more for one in active]).tolist()
-    owner: list[int] = np.repeat(range(len(active)), [one.more.size for one in active]).tolist()
-    given, closed = np.zeros(len(active)), [False] * len(active)
-    for index in np.argsort(-value, kind="stable").tolist():
-        job = owner[index]
-        if closed[job]:
+#: Key of an offer; of equal offers the earlier one comes first.
+_VALUE = itemgetter(0)
+
+
+def _give_out(active: Sequence[_Active], supply: Sequence[float], *, fill: bool) -> None:
+    """Set type and GPUs of every active job."""
+    free, left = [*supply], sum(supply)
+    offers: list[tuple[float, float, int, _Active]] = []
+    for one in active:
+        one.gpus, one.closed = 0.0, 0
+        offers += one.offers
+    offers.sort(key=_VALUE)
+    for _, more, row, one in offers:
+        bit = 1 << row
+        if one.closed & bit:
             continue
-        if more[index] > gpus:
-            closed[job] = True
+        if more > free[row]:
+            one.closed |= bit
             continue
-        given[job] += more[index]
-        gpus -= more[index]
-        if not gpus:
-            break
-    return given
+        if not one.gpus:
+            one.type, one.closed = row, ~bit
+        one.gpus += more
+        free[row] -= more
+        left -= more
+        if not left:
+            return
+    if fill:
+        _fill(active, free)
+
+
+def _fill(active: Sequence[_Active], free: list[float]) -> None:
+    """Give out the GPUs that are left, one job after the other, where they are worth most."""
+    for _ in range(2 * len(active)):
+        most, taken = 0.0, None
+        for one in active:
+            for row, number in enumerate(free):
+                if number:
+                    own = one.gpus if one.gpus and one.type == row else 0.0
+                    gain, gpus = one.gain(row, number + own)
+                    if gain > most:
+                        most, taken = gain, (one, row, gpus)
+        if taken is None:
+            return
+        one, row, gpus = taken
+        free[one.type] += one.gpus
+        free[row] -= gpus
+        one.type, one.gpus = row, gpus
 
 
 def _merged(segments: Sequence[Segment]) -> tuple[Segment, ...]:

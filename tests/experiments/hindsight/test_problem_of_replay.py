@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,10 +16,12 @@ from goodalloc.data.applications.application import (
     profiled_applications,
 )
 from goodalloc.data.applications.profiles import load_profile
+from goodalloc.data.applications.traces import measured_applications
 from goodalloc.data.workloads.generator import draw_workload
 from goodalloc.experiments.hindsight.bound_file import bound_document
 from goodalloc.experiments.hindsight.problem_of_replay import (
     MARGIN,
+    TOTALS,
     replayed_problem,
     supply_of,
     true_training,
@@ -34,6 +37,9 @@ from goodalloc.solvers.hindsight.best_prices import Stage, hindsight_bound
 from goodalloc.solvers.policies.registry import make_policy
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from goodalloc.data.applications.application import Application
     from goodalloc.data.workloads.workload import Submission
 
 APPLICATIONS = profiled_applications()
@@ -124,6 +130,54 @@ def test_the_margin_covers_batch_sizes_between_those_of_the_grid(name: str) -> N
                 gradient = application.gradient_statistics(batch, epoch)
                 gain = float(adascale_gain(gradient, float(limits.initial), batch))
                 assert gain / seconds <= training.rates[0, epoch, gpus - 1]
+
+
+def plain_rates(application: Application, gpu_type: str, nodes: int) -> np.ndarray:
+    """Return the greatest rates on up to four nodes of four GPUs, one step at a time."""
+    limits, most, on_type = application.batch, 4 * nodes, application.on(gpu_type)
+    rates = np.zeros((application.epochs, most))
+    for spread in (one for n in range(1, nodes + 1) for one in product(range(1, 5), repeat=n)):
+        gpus, maximum = sum(spread), int(on_type.batch.maximum)
+        least = max(int(limits.initial), int(on_type.batch.atomic_minimum) * gpus)
+        totals = np.geomspace(least, maximum, TOTALS).tolist() if least <= maximum else []
+        for atomic, more in {requested_split(int(one), gpus, on_type.batch) for one in totals}:
+            size = min(atomic, maximum // (gpus * (more + 1)))
+            try:
+                step, synchronisation = on_type.step_times(spread, size)
+            except ValueError:
+                continue
+            seconds = (step + (step - synchronisation) * more) * on_type.slowdown
+            batch = gpus * size * (more + 1)
+            for epoch in range(application.epochs):
+                gradient = application.gradient_statistics(batch, epoch)
+                gain = float(adascale_gain(gradient, float(limits.initial), batch))
+                rates[epoch, gpus - 1] = max(rates[epoch, gpus - 1], gain / seconds)
+    work = np.diff([application.progress(e) for e in range(application.epochs)], prepend=0.0)
+    for cell in np.argwhere(rates > 0).tolist():
+        rate, done = MARGIN * rates[*cell], work[cell[0]]
+        rates[*cell] = max(rate, done / round(done / rate))
+    return rates
+
+
+@pytest.mark.parametrize("name", ["bert", "ncf"])
+def test_rates_are_those_of_one_step_at_a_time(name: str) -> None:
+    """By the shipped profiles, on a node and on two."""
+    for nodes in (1, 2):
+        found = true_training(APPLICATIONS[name], Cluster.uniform(nodes, 4)).rates[0]
+        assert found == pytest.approx(plain_rates(APPLICATIONS[name], "", nodes), rel=1e-12)
+
+
+@pytest.mark.parametrize(("artifact", "types"), [("pollux", ("",)), ("sia", ("t4", "a100"))])
+def test_measured_rates_are_those_of_one_step_at_a_time(
+    artifact: str, types: tuple[str, ...], reference: Path
+) -> None:
+    """On two nodes of each type."""
+    bert = measured_applications(reference / artifact / "traces")["bert"]
+    groups = tuple(NodeGroup(f"node-{name}", 2, 4, name) for name in types)
+    cluster = Cluster(groups)
+    found = true_training(bert, cluster)
+    for row, name in enumerate(cluster.gpu_types):
+        assert found.rates[row] == pytest.approx(plain_rates(bert, name, 2), rel=1e-12)
 
 
 class Uneven(ProfiledApplication):

@@ -1,0 +1,102 @@
+"""True times of passes for many placements and batch sizes at once."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from goodalloc.data.applications.application import ProfiledApplication, StepTimes
+from goodalloc.data.applications.traces import MeasuredApplication
+from goodalloc.models.goodput.throughput_model import gradient_time, step_time
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float, Int
+
+    from goodalloc.data.applications.application import Application, Spread
+    from goodalloc.models.support.array_types import Floats, Indices
+
+
+def step_table(
+    application: Application,
+    spreads: Sequence[Spread],
+    atomic_batch_sizes: Int[Indices, " sizes"],
+) -> Float[Floats, "times spreads sizes"]:
+    """Return `step_times` of placements and batch sizes, not a number where they are not known.
+
+    Parameters
+    ----------
+    application
+        The true application; of a class that is not known here it is asked pass by pass.
+    spreads
+        Placements.
+    atomic_batch_sizes
+        Examples per GPU and pass.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.data.applications import profiled_applications, step_table
+    >>> application = profiled_applications()["bert"]
+    >>> times = step_table(application, [(4,), (4, 4)], np.array([4, 8]))
+    >>> times.shape, bool(times[0, 1, 1] == application.step_times((4, 4), 8).step)
+    ((2, 2, 2), True)
+    """
+    if type(application) is MeasuredApplication:
+        return _MeasuredTables(application).times(spreads, atomic_batch_sizes)
+    if type(application) is ProfiledApplication:
+        return _profiled_times(application, spreads, atomic_batch_sizes)
+    sizes = atomic_batch_sizes.tolist()
+    found = [[_times(application, spread, size) for size in sizes] for spread in spreads]
+    return np.moveaxis(np.array(found, dtype=float), 2, 0)
+
+
+def _times(application: Application, spread: Spread, size: int) -> StepTimes:
+    """Return the times of a pass, not a number if they were not measured."""
+    try:
+        return application.step_times(spread, size)
+    except ValueError:
+        return StepTimes(math.nan, math.nan)
+
+
+def _profiled_times(
+    application: ProfiledApplication, spreads: Sequence[Spread], sizes: Indices
+) -> Floats:
+    """Return the times by the fitted throughput model, for one node or several."""
+    parameters = application.profile.throughput
+    places = [(min(len(spread), 2), sum(spread)) for spread in spreads]
+    rows = {
+        place: np.asarray(step_time(parameters, *place, sizes.astype(float), 0.0))
+        for place in dict.fromkeys(places)
+    }
+    step = np.array([rows[place] for place in places])
+    return np.stack([step, step - np.asarray(gradient_time(parameters, sizes.astype(float)))])
+
+
+class _MeasuredTables(MeasuredApplication):
+    """The same measured application, whose times are looked up together."""
+
+    def __init__(self, application: MeasuredApplication) -> None:
+        vars(self).update(vars(application))
+
+    def times(self, spreads: Sequence[Spread], atomic_batch_sizes: Indices) -> Floats:
+        """Return measured or interpolated times; shape (times, spreads, sizes)."""
+        sizes = atomic_batch_sizes.astype(float)
+        most = int(self._points.num_nodes.max())
+        places = [(min(len(spread), most), sum(spread)) for spread in spreads]
+        others = {place: index for index, place in enumerate(dict.fromkeys(places))}
+        points = np.array([(*place, size) for place in others for size in sizes.tolist()])
+        far = self._triangulation()(points).reshape(len(others), sizes.size, 2)
+        times = far[[others[place] for place in places]].transpose(2, 0, 1)
+        for row, spread in enumerate(spreads):
+            line = self._lines.get(min(spread[i:] + spread[:i] for i in range(len(spread))))
+            if line is not None:
+                inside = (line[0, 0] <= sizes) & (sizes <= line[-1, 0])
+                for column in (1, 2):
+                    times[column - 1, row, inside] = np.interp(
+                        sizes[inside], line[:, 0], line[:, column]
+                    )
+        return np.asarray(times)
