@@ -12,11 +12,20 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
+from goodalloc.experiments.hindsight.attainable import Attainable
 from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.models.support.validation import require_choice
 from goodalloc.solvers.hindsight.known_work import RemainingWorths
+from goodalloc.solvers.hindsight.restarting_schedule import RestartingScheduler
 from goodalloc.solvers.hindsight.rolling_plan import RollingWorths
+from goodalloc.solvers.hindsight.schedule_search import (
+    POWERS,
+    SECONDS,
+    best_worths,
+    rule_of_thumb,
+)
 from goodalloc.solvers.hindsight.worth_policy import PlannedWorths, WorthPolicy
+from goodalloc.solvers.interface.stop import Stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +41,13 @@ if TYPE_CHECKING:
     from goodalloc.solvers.hindsight.worth_policy import Appraiser
 
 #: Seconds that an allocation is expected to last, of which the best is taken.
-HOLDS = (300.0, 600.0, 1200.0)
+HOLDS = (100.0, 150.0, 200.0, 300.0, 450.0)
+
+#: Part of the progress that the search counts for.
+SEARCH_SHARE = 0.6
+
+#: Steps of the search of worths, in schedules with restarts.
+STEPS = 300
 
 #: Knowledge of a policy: the true work that is left of the jobs that are there; that, in plans made
 #: anew; and the arrivals of the next hour in these plans, too.
@@ -42,7 +57,12 @@ Foresight = Literal["remaining work", "plans", "arrivals of an hour"]
 HOUR = 3600.0
 
 
-def foreseeing(foresight: Foresight, problem: OfflineProblem, setting: Setting) -> WorthPolicy:
+def foreseeing(
+    foresight: Foresight,
+    problem: OfflineProblem,
+    applications: Mapping[str, Application],
+    setting: Setting,
+) -> WorthPolicy:
     """Return a policy with some knowledge of what is to come.
 
     Parameters
@@ -51,8 +71,8 @@ def foreseeing(foresight: Foresight, problem: OfflineProblem, setting: Setting) 
         What it knows.
     problem
         The offline problem of the replay.
-    setting
-        Conditions of the replay.
+    applications, setting
+        The true applications, and the conditions of the replay.
 
     Raises
     ------
@@ -60,11 +80,13 @@ def foreseeing(foresight: Foresight, problem: OfflineProblem, setting: Setting) 
         If the knowledge is none of `Foresight`.
     """
     require_choice("Policy: foresight", foresight, get_args(Foresight))
-    trainings = {training.name: training for training in problem.trainings}
+    attainable = Attainable(applications, setting.cluster)
+    own = attainable.problem(problem)
+    trainings = {training.name: training for training in own.trainings}
     appraiser: Appraiser = RemainingWorths(trainings)
     if foresight != "remaining work":
-        appraiser = RollingWorths(problem, HOUR if foresight == "arrivals of an hour" else 0.0)
-    return WorthPolicy(trainings, appraiser, setting.restart_delay)
+        appraiser = RollingWorths(own, HOUR if foresight == "arrivals of an hour" else 0.0)
+    return WorthPolicy(trainings, appraiser, attainable.spreads, setting.restart_delay)
 
 
 @dataclass(frozen=True)
@@ -77,13 +99,13 @@ class ReplayedSchedule:
         Objective of the offline problem.
     completion
         Completion times, in the order of the problem.
-    hold
-        Seconds that allocations were expected to last.
+    planned
+        Objective in rounds with restarts, on nodes on which every number of GPUs fits.
     """
 
     value: float
     completion: Float[Floats, " jobs"]
-    hold: float
+    planned: float
 
 
 def replay_schedule(
@@ -93,35 +115,61 @@ def replay_schedule(
     applications: Mapping[str, Application],
     setting: Setting,
     *,
-    holds: Sequence[float] = HOLDS,
+    steps: int = STEPS,
+    seed: int = 0,
     report: Callable[[float], None] = lambda _share: None,
 ) -> ReplayedSchedule:
-    """Return the best replay by the worths of an ideal schedule.
+    """Search worths that are good with restarts, and replay by them.
 
     Parameters
     ----------
     problem, schedule
-        The offline problem of the replay, and a schedule of it.
+        The offline problem of the replay, and a schedule of it, whose worths the search improves.
     workload, applications, setting
         The submitted jobs, the true applications, and the conditions of the replay.
-    holds
-        Seconds that allocations are expected to last; each is tried.
+    steps, seed
+        Steps and seed of the search.
     report
         Callback for the share that is done.
     """
-    trainings = {training.name: training for training in problem.trainings}
-    named = zip(problem.jobs, schedule.worth, strict=True)
-    planned = PlannedWorths({job.name: worth for job, worth in named})
-    best: ReplayedSchedule | None = None
-    for number, hold in enumerate(holds, start=1):
-        policy = WorthPolicy(trainings, planned, setting.restart_delay, hold)
-        ends = completions(problem, workload, applications, setting, policy)
-        value = problem.total(ends)
-        if best is None or value < best.value:
-            best = ReplayedSchedule(value, ends, hold)
-        report(number / len(holds))
-    assert best is not None
-    return best
+    attainable = Attainable(applications, setting.cluster)
+    own = attainable.problem(problem)
+    starts = [
+        schedule.worth,
+        *(rule_of_thumb(own, second, power) for second in SECONDS for power in POWERS),
+    ]
+    scheduler = min(
+        (
+            RestartingScheduler(own, float(setting.interval), setting.restart_delay, hold)
+            for hold in HOLDS
+        ),
+        key=lambda one: min(own.total(one.run(start)) for start in starts),
+    )
+    worths = best_worths(
+        own,
+        scheduler.run,
+        starts,
+        seed=seed,
+        stop=Stop(iterations=steps),
+        report=lambda step, _: report(SEARCH_SHARE * step / steps),
+    )
+    by_job = {job.name: worth for job, worth in zip(own.jobs, worths, strict=True)}
+    policy = WorthPolicy(
+        {training.name: training for training in own.trainings},
+        PlannedWorths(by_job),
+        attainable.spreads,
+        setting.restart_delay,
+        scheduler.hold,
+    )
+    ends = completions(
+        problem,
+        workload,
+        applications,
+        setting,
+        policy,
+        lambda share: report(SEARCH_SHARE + (1.0 - SEARCH_SHARE) * share),
+    )
+    return ReplayedSchedule(problem.total(ends), ends, own.total(scheduler.run(worths)))
 
 
 def completions(
@@ -130,6 +178,7 @@ def completions(
     applications: Mapping[str, Application],
     setting: Setting,
     policy: WorthPolicy,
+    report: Callable[[float], None] = lambda _share: None,
 ) -> Float[Floats, " jobs"]:
     """Return the completion times of a replay, in the order of the problem.
 
@@ -141,10 +190,13 @@ def completions(
         The submitted jobs, the true applications, and the conditions of the replay.
     policy
         The policy; it is told the truth, and so are the jobs of their speed.
+    report
+        Callback for the share that is done.
     """
     told = replace(setting, knowledge="profiled")
     simulator = Simulator(workload, applications, policy, told)
     while not simulator.finished:
         simulator.step()
+        report(simulator.share_done)
     ends = {job.submission.name: job.completion for job in simulator.jobs}
     return np.array([ends[job.name] for job in problem.jobs], dtype=float)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from jaxtyping import Float
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from goodalloc.models.hindsight.offline_schedule import OfflineSchedule
     from goodalloc.models.support.array_types import Floats
     from goodalloc.solvers.hindsight.best_prices import HindsightBound
+
+#: Worth of a unit of progress in each phase, for every job.
+Worths: TypeAlias = "Sequence[Float[Floats, ' phases']]"
 
 #: Worths of a second of a job, in prices of a GPU-second, and powers of the cost of a whole job,
 #: of the rules of thumb.
@@ -121,7 +124,7 @@ def find_schedule(
     >>> find_schedule(problem, stop=Stop(iterations=10)).completion
     array([ 600., 1200.])
     """
-    watch, scheduler = Watch(stop), WorthScheduler(problem, clock)
+    scheduler = WorthScheduler(problem, clock)
     starts = [rule_of_thumb(problem, second, power) for second in SECONDS for power in POWERS]
     if bound is not None:
         starts.append(
@@ -130,7 +133,36 @@ def find_schedule(
                 for job, pattern in zip(problem.jobs, bound.patterns, strict=True)
             ]
         )
-    values = [problem.total(scheduler.run(start)) for start in starts]
+    worth = best_worths(problem, scheduler.run, starts, seed=seed, stop=stop, report=report)
+    segments: OfflineSchedule = {}
+    completion = scheduler.run(worth, segments)
+    return HindsightSchedule(problem.total(completion), completion, segments, worth)
+
+
+def best_worths(
+    problem: OfflineProblem,
+    run: Callable[[Worths], Float[Floats, " jobs"]],
+    starts: Sequence[Worths],
+    *,
+    seed: int = 0,
+    stop: Stop = DEFAULT_STOP,
+    report: Callable[[int, float], None] = lambda _step, _value: None,
+) -> tuple[Float[Floats, " phases"], ...]:
+    """Return the worths with the least objective that local search finds within its limits.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    run
+        Function that returns the completion times of the schedule by some worths.
+    starts
+        Worths of which the best is improved.
+    seed, stop, report
+        As in `find_schedule`.
+    """
+    watch = Watch(stop)
+    values = [problem.total(run(start)) for start in starts]
     best = int(np.argmin(values))
     worth, value = starts[best], values[best]
     random, jobs = np.random.default_rng(seed), len(problem.jobs)
@@ -142,11 +174,8 @@ def find_schedule(
         changed[random.integers(jobs)] = True
         shift = np.where(changed, random.normal(0.0, random.choice(DEVIATIONS), jobs), 0.0)
         factors = np.exp(logarithms + shift)
-        now = problem.total(scheduler.run([w * f for w, f in zip(worth, factors, strict=True)]))
+        now = problem.total(run([w * f for w, f in zip(worth, factors, strict=True)]))
         if now < value:
             value, logarithms = now, logarithms + shift
         report(step + 1, value)
-    final = tuple(w * f for w, f in zip(worth, np.exp(logarithms), strict=True))
-    segments: OfflineSchedule = {}
-    completion = scheduler.run(final, segments)
-    return HindsightSchedule(problem.total(completion), completion, segments, final)
+    return tuple(w * f for w, f in zip(worth, np.exp(logarithms), strict=True))

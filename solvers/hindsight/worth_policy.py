@@ -1,21 +1,11 @@
-r"""Policies that know the true work that is left: GPUs go where they are worth most, with restarts.
+"""Policies that know the true work that is left: GPUs go where they are worth most, with restarts.
 
-In every round job *j*, in phase *q* and on :math:`k_j` GPUs so far, gets GPUs by
-
-.. math::
-
-    \max \sum_j \Bigl( \mu_{jq} \, g_q(k'_j)
-        - [k_j > 0, \; k'_j \ne k_j] \, \frac{\delta}{H} \, \mu_{jq} \, g_q(k_j) \Bigr)
-    \quad \text{with} \quad \sum_j k'_j \le G                                                 (1)
-
-where :math:`\mu_{jq}` is the worth of a unit of progress, :math:`g_q(k)` the true rate on *k* GPUs,
-:math:`\delta` the seconds of a restart, and *H* the seconds that an allocation is expected to last.
-(1) is a knapsack with one choice for each job, decided exactly by dynamic programming over the
-GPUs. Jobs that keep their number of GPUs stay where they are; the others are put on as few nodes as
-the rest leaves.
+In every round GPUs are given out by worth (`round_knapsack.py`). Jobs that keep their number of
+GPUs stay where they are; each of the others is put on the nodes on which it is fastest, of those
+placements for which the rest has room.
 
 The worths come from an `Appraiser`: from a plan with hindsight, or from what is left of the jobs
-that are there (`known_work.py`).
+that are there (`known_work.py`, `rolling_plan.py`).
 """
 
 from __future__ import annotations
@@ -26,10 +16,12 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from goodalloc.models.support.validation import require_number
+from goodalloc.solvers.hindsight.restarting_schedule import rates_on
+from goodalloc.solvers.hindsight.round_knapsack import best_numbers, gains
 from goodalloc.solvers.policies.policy import Decision
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from jaxtyping import Float, Int
 
@@ -39,7 +31,7 @@ if TYPE_CHECKING:
     from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Round
 
 #: Seconds that an allocation is expected to last.
-HOLD = 600.0
+HOLD = 300.0
 
 
 class Appraiser(Protocol):
@@ -88,6 +80,8 @@ class WorthPolicy:
         True work and rates, by the name of the application.
     appraiser
         Source of the worths.
+    spreads
+        Numbers of GPUs on each node, the fastest first, by application and number of GPUs.
     restart_delay
         Seconds of a restart.
     hold
@@ -106,6 +100,7 @@ class WorthPolicy:
 
     trainings: Mapping[str, Training]
     appraiser: Appraiser
+    spreads: Callable[[str, int], Sequence[Sequence[int]]]
     restart_delay: float = 30.0
     hold: float = HOLD
 
@@ -123,18 +118,15 @@ class WorthPolicy:
         gpus = round_.cluster.num_gpus
         phases = [phase_of(job, self.trainings[job.application]) for job in round_.jobs]
         worths = self.appraiser.worths(round_, phases)
+        earned = np.stack(
+            [
+                worth * rates_on(self.trainings[job.application], gpus)[phase]
+                for job, phase, worth in zip(round_.jobs, phases, worths, strict=True)
+            ]
+        )
         held = np.array([sum(count for _, count in job.placement) for job in round_.jobs])
-        gain = np.zeros((len(round_.jobs), gpus + 1))
-        for row, (job, phase, worth) in enumerate(zip(round_.jobs, phases, worths, strict=True)):
-            training = self.trainings[job.application]
-            fits = training.gpus <= gpus
-            own = gain[row]
-            own[training.gpus[fits].astype(int)] = worth * training.rates[0, phase, fits]
-            if now := held[row]:
-                lost = self.restart_delay / self.hold * own[now]
-                own -= lost
-                own[now] += lost
-        return Decision(place(round_, held, best_numbers(gain)))
+        numbers = best_numbers(gains(earned, held, self.restart_delay / self.hold))
+        return Decision(place(round_, held, numbers, self.spreads))
 
 
 def phase_of(job: ActiveJob, training: Training) -> int:
@@ -152,41 +144,11 @@ def phase_of(job: ActiveJob, training: Training) -> int:
     return int(np.abs(left - job.oracle.remaining_steps()).argmin())
 
 
-def best_numbers(gain: Float[Floats, "jobs counts"]) -> Int[Indices, " jobs"]:
-    """Return the numbers of GPUs with the greatest sum of gains, equation (1).
-
-    Parameters
-    ----------
-    gain
-        Gain of every job on 0, 1, … GPUs, as many as there are.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from goodalloc.solvers.hindsight import best_numbers
-    >>> best_numbers(np.array([[0.0, 3.0, 4.0], [0.0, 1.0, 3.5]])).tolist()
-    [2, 0]
-    """
-    jobs, counts = gain.shape
-    given = np.arange(counts)
-    rest = given[:, None] - given[None, :]  # of the first GPUs, less those of the job
-    impossible = rest < 0
-    best = np.zeros(counts)
-    choice = np.empty((jobs, counts), int)
-    for row in range(jobs):
-        total = best[rest] + gain[row]
-        total[impossible] = -np.inf
-        choice[row] = total.argmax(axis=1)
-        best = total[given, choice[row]]
-    numbers, left = np.zeros(jobs, int), counts - 1
-    for row in range(jobs - 1, -1, -1):
-        numbers[row] = choice[row, left]
-        left -= numbers[row]
-    return numbers
-
-
 def place(
-    round_: Round, held: Int[Indices, " jobs"], numbers: Int[Indices, " jobs"]
+    round_: Round,
+    held: Int[Indices, " jobs"],
+    numbers: Int[Indices, " jobs"],
+    spreads: Callable[[str, int], Sequence[Sequence[int]]],
 ) -> dict[str, Placement]:
     """Return placements of given numbers of GPUs; jobs whose number stays do not move.
 
@@ -196,6 +158,8 @@ def place(
         The round.
     held, numbers
         Numbers of GPUs of the jobs before, and from now on; together no more than there are.
+    spreads
+        As in `WorthPolicy`.
     """
     free = round_.cluster.node_gpus.astype(int)
     placements: dict[str, Placement] = {}
@@ -206,16 +170,41 @@ def place(
             for node, count in job.placement:
                 free[node] -= count
         elif now:
-            new.append((now, job.name))
-    for number, name in sorted(new, key=lambda pair: -pair[0]):
-        taken = []
-        while number:
-            # the node that it fills, or fills most; of those that hold all of it the fullest
-            fits = free >= number
-            node = int(np.where(fits, free, np.inf).argmin() if fits.any() else free.argmax())
-            count = min(int(free[node]), number)
-            taken.append((node, count))
+            new.append((now, job))
+    for number, job in sorted(new, key=lambda pair: -pair[0]):
+        taken = _first_that_fits(free, spreads(job.application, number)) or _any(free, number)
+        for node, count in taken:
             free[node] -= count
-            number -= count
-        placements[name] = tuple(sorted(taken))
+        placements[job.name] = tuple(sorted(taken))
     return placements
+
+
+def _first_that_fits(
+    free: Int[Indices, " nodes"], spreads: Sequence[Sequence[int]]
+) -> list[tuple[int, int]]:
+    """Return nodes for the first of some numbers of GPUs a node that fit; nothing if none does."""
+    emptiest = np.sort(free)[::-1]
+    for spread in spreads:
+        wanted = np.sort(spread)[::-1]
+        if wanted.size > free.size or (wanted > emptiest[: wanted.size]).any():
+            continue
+        taken: list[tuple[int, int]] = []
+        left = free.copy()
+        for count in wanted.tolist():
+            # the fullest node that has room, so that others stay empty
+            node = int(np.where(left >= count, left, np.iinfo(int).max).argmin())
+            taken.append((node, count))
+            left[node] = -1
+        return taken
+    return []
+
+
+def _any(free: Int[Indices, " nodes"], number: int) -> list[tuple[int, int]]:
+    """Return the emptiest nodes for so many GPUs."""
+    taken = []
+    for node in np.argsort(-free, kind="stable").tolist():
+        count = min(int(free[node]), number)
+        if count:
+            taken.append((node, count))
+            number -= count
+    return taken

@@ -19,9 +19,9 @@ from goodalloc.data.applications.profiles import load_profile
 from goodalloc.data.applications.traces import measured_applications
 from goodalloc.data.workloads.generator import draw_workload
 from goodalloc.experiments.hindsight.bound_file import bound_document
+from goodalloc.experiments.hindsight.placements import TOTALS
 from goodalloc.experiments.hindsight.problem_of_replay import (
     MARGIN,
-    TOTALS,
     replayed_problem,
     supply_of,
     true_training,

@@ -1,0 +1,79 @@
+"""Rates that jobs of a replay can have, and the placements on which they have them.
+
+The rates of `problem_of_replay.py` are never below those of a replay, for the sake of the bound:
+they cover what rounding may gain. Schedules that are to be replayed are made with these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from goodalloc.experiments.hindsight.problem_of_replay import Placements
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from goodalloc.data.applications.application import Application, Spread
+    from goodalloc.models.hindsight.offline_problem import OfflineProblem
+    from goodalloc.models.round.cluster import Cluster
+
+
+@dataclass(frozen=True)
+class Attainable:
+    """What jobs on GPUs of one type can attain.
+
+    Parameters
+    ----------
+    applications
+        The true applications, by name.
+    cluster
+        The nodes.
+    """
+
+    applications: Mapping[str, Application]
+    cluster: Cluster
+    _placements: dict[str, Placements] = field(default_factory=dict, init=False)
+    _spreads: dict[tuple[str, int], tuple[Spread, ...]] = field(default_factory=dict, init=False)
+
+    def spreads(self, application: str, gpus: int) -> tuple[Spread, ...]:
+        """Return numbers of GPUs on each node, those with the greatest mean rate first.
+
+        Parameters
+        ----------
+        application
+            Name of the application.
+        gpus
+            Number of GPUs.
+        """
+        key = application, gpus
+        if key not in self._spreads:
+            own = self._own(application)
+            spreads = [*own.spreads(gpus)]
+            order = np.argsort(-own.rates(spreads).mean(axis=1), kind="stable").tolist()
+            self._spreads[key] = tuple(spreads[index] for index in order)
+        return self._spreads[key]
+
+    def problem(self, problem: OfflineProblem) -> OfflineProblem:
+        """Return an offline problem with attainable rates.
+
+        Parameters
+        ----------
+        problem
+            The problem of a replay of these applications on this cluster.
+        """
+        trainings = []
+        for training in problem.trainings:
+            rates = self._own(training.name).best_rates(training.gpus)
+            trainings.append(replace(training, rates=rates[None]))
+        return replace(problem, trainings=tuple(trainings))
+
+    def _own(self, application: str) -> Placements:
+        (gpu_type,) = self.cluster.gpu_types or ("",)
+        if application not in self._placements:
+            self._placements[application] = Placements(
+                self.applications[application], self.cluster, gpu_type
+            )
+        return self._placements[application]

@@ -1,0 +1,170 @@
+"""Greatest rates of an application over placements and batch sizes.
+
+Placements on up to `MEASURED_NODES` nodes are all there, uneven ones, too; of those on more, whose
+times are known by their numbers of nodes and GPUs only, one for each number of nodes. Batch sizes
+are taken from a grid of `TOTALS`.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from goodalloc.data.applications.application import ProfiledApplication
+from goodalloc.data.applications.step_tables import step_table
+from goodalloc.data.applications.traces import MeasuredApplication
+from goodalloc.experiments.replay.simulated_job import requested_split
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics, adascale_gain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from jaxtyping import Float, Int
+
+    from goodalloc.data.applications.application import Application, Spread
+    from goodalloc.models.round.cluster import Cluster
+    from goodalloc.models.support.array_types import Floats, Indices
+
+#: Total batch sizes among which the best is looked for.
+TOTALS = 200
+
+#: Most nodes of a placement that was measured for itself.
+MEASURED_NODES = 4
+
+
+class Placements:
+    """Placements of an application on the GPUs of one type, and its rates there.
+
+    Parameters
+    ----------
+    application
+        The true application.
+    cluster
+        The nodes.
+    gpu_type
+        Name of the type; empty where the nodes name none.
+    """
+
+    def __init__(self, application: Application, cluster: Cluster, gpu_type: str) -> None:
+        own = [group for group in cluster.groups if group.gpu_type == gpu_type]
+        self._per_node = max(group.gpus for group in own)
+        self._nodes = sum(group.nodes for group in own)
+        self.num_gpus = sum(group.nodes * group.gpus for group in own)
+        self._application, self._gains = application.on(gpu_type), _Gains(application)
+
+    def spreads(self, gpus: int) -> Iterator[Spread]:
+        """Yield the placements whose times may differ; rotations of one are equal.
+
+        Parameters
+        ----------
+        gpus
+            Number of GPUs.
+        """
+        for number in range(-(-gpus // self._per_node), min(gpus, self._nodes) + 1):
+            if number <= MEASURED_NODES:
+                for spread in product(range(1, self._per_node + 1), repeat=number):
+                    rotations = (spread[start:] + spread[:start] for start in range(number))
+                    if sum(spread) == gpus and spread == min(rotations):
+                        yield spread
+            else:
+                each, more = divmod(gpus, number)
+                yield (each + 1,) * more + (each,) * (number - more)
+
+    def rates(self, spreads: Sequence[Spread]) -> Float[Floats, "spreads epochs"]:
+        """Return the greatest rate over batch sizes, on every placement and in every epoch.
+
+        Parameters
+        ----------
+        spreads
+            Placements of equally many GPUs.
+        """
+        sizes, seconds = self._seconds(spreads)
+        return np.stack([self._best(sizes, own) for own in seconds])
+
+    def best_rates(self, gpus: Floats) -> Float[Floats, "epochs counts"]:
+        """Return the greatest rate in every epoch on every number of GPUs.
+
+        A batch size gains as much wherever it runs, so that only its shortest step counts.
+
+        Parameters
+        ----------
+        gpus
+            Numbers of GPUs; the rate is 0 on more than there are.
+        """
+        rates = np.zeros((gpus.size, self._application.epochs))
+        for row, number in enumerate(gpus.astype(int).tolist()):
+            if number <= self.num_gpus:
+                sizes, seconds = self._seconds([*self.spreads(number)])
+                rates[row] = self._best(sizes, seconds.min(axis=0))
+        return rates.T
+
+    def _seconds(
+        self, spreads: Sequence[Spread]
+    ) -> tuple[Int[Indices, " sizes"], Float[Floats, "spreads sizes"]]:
+        """Return total batch sizes, and the seconds of a step; infinity where not measured.
+
+        No job of a replay can run where it was not measured.
+        """
+        application = self._application
+        limits, replicas = application.batch, sum(spreads[0])
+        maximum = int(limits.maximum)
+        least = max(int(limits.initial), int(limits.atomic_minimum) * replicas)
+        if least > maximum:
+            return np.zeros(0, int), np.zeros((len(spreads), 0))
+        totals = {int(total) for total in np.geomspace(least, maximum, TOTALS).tolist()}
+        splits = {requested_split(total, replicas, limits) for total in totals}
+        used = {(min(size, maximum // (replicas * (more + 1))), more) for size, more in splits}
+        sizes, further = np.array(sorted(used)).T
+        step, synchronisation = step_table(application, spreads, sizes)
+        seconds = (step + (step - synchronisation) * further) * application.slowdown
+        return replicas * sizes * (further + 1), np.where(np.isnan(seconds), np.inf, seconds)
+
+    def _best(self, sizes: Indices, seconds: Floats) -> Float[Floats, " epochs"]:
+        """Return the greatest rate in every epoch over batch sizes of given seconds a step."""
+        known = np.isfinite(seconds)
+        if not known.any():
+            return np.zeros(self._application.epochs)
+        gained = self._gains.at(sizes[known].tolist())
+        return np.asarray((gained / seconds[known, None]).max(axis=0))
+
+
+class _Gains:
+    """Progress of a step of an application in every epoch, by total batch size."""
+
+    def __init__(self, application: Application) -> None:
+        self.application = application
+        self._sizes = _sizes_of_statistics(application)
+        self._table = self._found(self._sizes)
+
+    def _found(self, batches: Sequence[int]) -> Floats:
+        """Return square and variance as the application tells them; shape (2, batches, epochs)."""
+        one, epochs = self.application, range(self.application.epochs)
+        found = [[one.gradient_statistics(batch, epoch) for epoch in epochs] for batch in batches]
+        return np.array(found, dtype=float).reshape(len(batches), len(epochs), 2).transpose(2, 0, 1)
+
+    def at(self, batches: Sequence[int]) -> Floats:
+        """Return the gains at total batch sizes; shape (batches, epochs)."""
+        if self._sizes:
+            for end in (min(batches), max(batches)):
+                self.application.gradient_statistics(end, 0)  # refuses what was not measured
+            square, variance = (
+                np.stack([np.interp(batches, self._sizes, column) for column in table.T], axis=1)
+                for table in self._table
+            )
+        else:
+            square, variance = self._found(batches)
+        initial, total = float(self.application.batch.initial), np.array(batches, float)[:, None]
+        return np.asarray(adascale_gain(GradientStatistics(square, variance), initial, total))
+
+
+def _sizes_of_statistics(application: Application) -> tuple[int, ...]:
+    """Return the batch sizes between which gradient statistics are linear; none if not known."""
+    if isinstance(application, MeasuredApplication):
+        return tuple(application.batch_sizes)
+    if isinstance(application, ProfiledApplication):
+        sizes = application.profile.batch_sizes.tolist()
+        if all(size.is_integer() for size in sizes):
+            return tuple(map(int, sizes))
+    return ()

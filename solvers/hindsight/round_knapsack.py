@@ -1,0 +1,92 @@
+r"""Numbers of GPUs of a round by worth, where a change of allocation costs a restart.
+
+Job *j*, in phase *q* and on :math:`k_j` GPUs so far, gets GPUs by
+
+.. math::
+
+    \max \sum_j \Bigl( \mu_{jq} \, g_q(k'_j)
+        - [k_j > 0, \; k'_j \ne k_j] \, \frac{\delta}{H} \, \mu_{jq} \, g_q(k_j) \Bigr)
+    \quad \text{with} \quad \sum_j k'_j \le G                                                 (1)
+
+where :math:`\mu_{jq}` is the worth of a unit of progress, :math:`g_q(k)` the rate on *k* GPUs,
+:math:`\delta` the seconds of a restart, and *H* the seconds that an allocation is expected to last.
+A knapsack with one choice for each job, decided exactly by dynamic programming over the GPUs.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+    from goodalloc.models.support.array_types import Floats, Indices
+
+
+def gains(
+    earned: Float[Floats, "jobs counts"], held: Int[Indices, " jobs"], restart: float
+) -> Float[Floats, "jobs counts"]:
+    """Return the gains of (1) of every job on 0, 1, … GPUs.
+
+    Parameters
+    ----------
+    earned
+        Worth times rate of every job on 0, 1, … GPUs.
+    held
+        GPUs that it has; 0 where it does not run.
+    restart
+        Seconds of a restart over those that an allocation is expected to last.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.solvers.hindsight import gains
+    >>> gains(np.array([[0.0, 2.0, 3.0]]), np.array([1]), 0.1).tolist()
+    [[-0.2, 2.0, 2.8]]
+    """
+    row = np.arange(held.size)
+    lost = np.where(held > 0, restart * earned[row, held], 0.0)
+    gain = np.asarray(earned - lost[:, None])
+    gain[row, held] += lost
+    return gain
+
+
+def best_numbers(gain: Float[Floats, "jobs counts"]) -> Int[Indices, " jobs"]:
+    """Return the numbers of GPUs with the greatest sum of gains.
+
+    Parameters
+    ----------
+    gain
+        Gain of every job on 0, 1, … GPUs, as many as there are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.solvers.hindsight import best_numbers
+    >>> best_numbers(np.array([[0.0, 3.0, 4.0], [0.0, 1.0, 3.5]])).tolist()
+    [0, 2]
+    """
+    jobs, counts = gain.shape
+    rest, impossible, given = _rests(counts)
+    best = np.zeros(counts)
+    choice = np.empty((jobs, counts), int)
+    for row in range(jobs):
+        total = best[rest] + impossible + gain[row]
+        total.argmax(axis=1, out=choice[row])
+        best = total[given, choice[row]]
+    numbers, left = np.zeros(jobs, int), counts - 1
+    for row in range(jobs - 1, -1, -1):
+        numbers[row] = choice[row, left]
+        left -= numbers[row]
+    return numbers
+
+
+@cache
+def _rests(counts: int) -> tuple[Indices, Floats, Indices]:
+    """Return what is left of GPUs by the number that a job gets, and where that is impossible."""
+    given = np.arange(counts)
+    rest = given[:, None] - given
+    return rest.clip(0), np.where(rest < 0, -np.inf, 0.0), given
