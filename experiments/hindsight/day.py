@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
 from goodalloc.data.documents.json_file import dump
@@ -16,7 +14,7 @@ from goodalloc.experiments.hindsight.bound_file import (
     schedule_document,
 )
 from goodalloc.models.hindsight.offline_schedule import completion_times, schedule_violations
-from goodalloc.solvers.hindsight.best_prices import hindsight_bound
+from goodalloc.solvers.hindsight.best_prices import hindsight_bound, stages_to
 from goodalloc.solvers.hindsight.schedule_search import find_schedule
 from goodalloc.solvers.interface.stop import Stop
 
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
     from goodalloc.solvers.hindsight.schedule_search import HindsightSchedule
 
 #: Share of the progress that the search of the bound counts for.
-BOUND_SHARE = 0.5
+BOUND_SHARE = 0.3
 
 
 @dataclass(frozen=True)
@@ -46,41 +44,37 @@ class HindsightDay:
     certificate
         The bound as the stand-alone checker proves it.
     schedule
-        The best ideal schedule that was found; None with several types of GPU.
+        The best ideal schedule that was found.
     """
 
     problem: OfflineProblem
     bound: HindsightBound
     certificate: Document
-    schedule: HindsightSchedule | None
+    schedule: HindsightSchedule
 
     @property
     def data(self) -> dict[str, Any]:
         """Outcome in terms of JSON."""
-        proved = float(self.certificate["bound"])
-        found = None if self.schedule is None else self.schedule.value
+        proved, found = float(self.certificate["bound"]), self.schedule.value
         return {
             "jobs": len(self.problem.jobs),
             "bound_average_completion_s": proved,
             "schedule_average_completion_s": found,
-            "bound_over_schedule": None if found is None else proved / found,
+            "bound_over_schedule": proved / found,
         }
 
     @property
     def text(self) -> str:
         """Outcome for people."""
         told = self.data
-        lines = [
+        lines = (
             f"No schedule of these {told['jobs']} jobs has an average completion time below "
             f"{told['bound_average_completion_s']:,.0f} s,",
             "whatever it knows: proved by prices of the GPUs, and checked.",
-        ]
-        if self.schedule is not None:
-            lines += [
-                f"One that knows everything, and pays for no restarts, has "
-                f"{told['schedule_average_completion_s']:,.0f} s;",
-                f"the bound is {told['bound_over_schedule']:.1%} of it.",
-            ]
+            f"One that knows everything, and pays for no restarts, has "
+            f"{told['schedule_average_completion_s']:,.0f} s;",
+            f"the bound is {told['bound_over_schedule']:.1%} of it.",
+        )
         return "\n".join(lines)
 
     def write(self, folder: Path, pictures: str) -> tuple[str, ...]:
@@ -97,7 +91,6 @@ class HindsightDay:
         from goodalloc.experiments.reporting.plots import save
 
         names = self.problem.supply.types
-        segments = None if self.schedule is None else self.schedule.segments
         prices = [
             {"start_s": start, **dict(zip(names, row, strict=True))}
             for start, row in zip(
@@ -106,7 +99,7 @@ class HindsightDay:
         ]
         texts = {
             "problem.json": dump(problem_document(self.problem)) + "\n",
-            "schedule.json": dump(schedule_document(segments)) + "\n",
+            "schedule.json": dump(schedule_document(self.schedule.segments)) + "\n",
             "bound.json": dump(self.certificate) + "\n",
             "prices.csv": csv_text(prices, tuple(prices[0])),
             "jobs.csv": csv_text(jobs := self._jobs(), tuple(jobs[0])),
@@ -119,9 +112,6 @@ class HindsightDay:
 
     def _jobs(self) -> list[dict[str, Any]]:
         """Return a row for every job."""
-        ends = np.full(len(self.problem.jobs), np.nan)
-        if self.schedule is not None:
-            ends = self.schedule.completion
         return [
             {
                 "job": job.name,
@@ -134,7 +124,10 @@ class HindsightDay:
                 + self.problem.training(job.training).least_seconds,
             }
             for job, end, planned in zip(
-                self.problem.jobs, ends.tolist(), self.bound.ends.tolist(), strict=True
+                self.problem.jobs,
+                self.schedule.completion.tolist(),
+                self.bound.ends.tolist(),
+                strict=True,
             )
         ]
 
@@ -142,6 +135,7 @@ class HindsightDay:
 def look_back(
     problem: OfflineProblem,
     *,
+    interval: float = 300.0,
     clock: float = 60.0,
     seed: int = 0,
     steps: int = 1000,
@@ -153,8 +147,10 @@ def look_back(
     ----------
     problem
         The problem.
+    interval
+        Seconds of constant prices of the bound; shorter ones prove more and take longer.
     clock
-        Seconds between decisions of the schedule.
+        Seconds between decisions of the schedule, besides those when a job begins or ends.
     seed, steps
         Seed and steps of the search of a schedule.
     report
@@ -165,22 +161,22 @@ def look_back(
     ValueError
         If the schedule is not feasible or below the bound, so that nothing of it is reported.
     """
-    bound = hindsight_bound(problem, report=lambda share, _: report(BOUND_SHARE * share))
+    bound = hindsight_bound(
+        problem, stages_to(interval), report=lambda share, _: report(BOUND_SHARE * share)
+    )
     certificate = bound_document(problem, bound)
-    schedule = None
-    if len(problem.supply.types) == 1:
-        schedule = find_schedule(
-            problem,
-            bound,
-            clock=clock,
-            seed=seed,
-            stop=Stop(iterations=steps),
-            report=lambda step, _: report(BOUND_SHARE + (1 - BOUND_SHARE) * step / steps),
-        )
-        found = schedule_violations(problem, schedule.segments)
-        ends = completion_times(problem, schedule.segments)
-        if not found and problem.total(ends) < float(certificate["bound"]):
-            found = ["It is below the bound of every schedule."]
-        if found:
-            raise ValueError(f"Schedule with hindsight: {found[0]}")
+    schedule = find_schedule(
+        problem,
+        bound,
+        clock=clock,
+        seed=seed,
+        stop=Stop(iterations=steps),
+        report=lambda step, _: report(BOUND_SHARE + (1 - BOUND_SHARE) * step / steps),
+    )
+    found = schedule_violations(problem, schedule.segments)
+    ends = completion_times(problem, schedule.segments)
+    if not found and problem.total(ends) < float(certificate["bound"]):
+        found = ["It is below the bound of every schedule."]
+    if found:
+        raise ValueError(f"Schedule with hindsight: {found[0]}")
     return HindsightDay(problem, bound, certificate, schedule)

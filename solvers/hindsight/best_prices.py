@@ -71,6 +71,30 @@ NO_LIMIT = Stop()
 STAGES = (Stage(1200.0, (200.0, 60.0), 25), Stage(300.0, (40.0, 10.0, 2.0), 40))
 
 
+#: Parameters of the smoothed minimum of a stage on shorter intervals than those of `STAGES`.
+FINER = (5.0, 2.0)
+
+
+def stages_to(interval: float) -> tuple[Stage, ...]:
+    """Return the stages of a search that ends with intervals of a length.
+
+    Parameters
+    ----------
+    interval
+        Seconds of an interval of constant prices in the last stage, above 0.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers.hindsight import stages_to
+    >>> [[stage.interval for stage in stages_to(last)] for last in (60.0, 900.0)]
+    [[1200.0, 300.0, 60.0], [1200.0, 900.0]]
+    """
+    longer = tuple(stage for stage in STAGES if stage.interval > interval)
+    last = STAGES[-1]
+    smoothing = last.smoothing if interval >= last.interval else FINER
+    return (*longer, Stage(interval, smoothing, last.steps))
+
+
 @dataclass(frozen=True)
 class HindsightBound:
     """Bound on every schedule of an offline problem, and the prices that prove it.

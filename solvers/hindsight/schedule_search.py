@@ -131,11 +131,13 @@ def find_schedule(
     """
     watch, scheduler = Watch(stop), WorthScheduler(problem, clock)
     starts = [*_starts(problem, bound)]
-    values = [problem.total(scheduler.run(worth, prices=prices)) for worth, prices in starts]
+    values = [
+        problem.total(scheduler.run(worth, prices=prices.tolist())) for worth, prices in starts
+    ]
     best = int(np.argmin(values))
     (worth, prices), value = starts[best], values[best]
     lists = [own.tolist() for own in worth]
-    ends = scheduler.run(worth, prices=prices)
+    ends = scheduler.run(worth, prices=prices.tolist())
     random, factors = np.random.default_rng(seed), np.ones(len(problem.jobs))
     begins = np.array([job.begin for job in problem.jobs])
     for step in itertools.count():
