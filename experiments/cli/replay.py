@@ -144,6 +144,7 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
 
         day = look_back(
             problem,
+            interval=arguments.price_interval,
             clock=float(arguments.interval),
             seed=arguments.search_seed,
             steps=arguments.steps,

@@ -227,6 +227,14 @@ def add_hindsight(parser: argparse.ArgumentParser) -> None:
         "--steps", type=whole(1), default=1000, help="of the search of a schedule (default: 1000)"
     )
     parser.add_argument(
+        "--price-interval",
+        type=number(0.0),
+        default=300.0,
+        metavar="SECONDS",
+        help="of constant prices of the bound; shorter ones prove more and take longer "
+        "(default: 300)",
+    )
+    parser.add_argument(
         "--search-seed", type=whole(0), default=0, help="seed of that search (default: 0)"
     )
     _add_pictures(parser)

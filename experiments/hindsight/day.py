@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
 from goodalloc.data.documents.json_file import dump
@@ -16,7 +14,7 @@ from goodalloc.experiments.hindsight.bound_file import (
     schedule_document,
 )
 from goodalloc.models.hindsight.offline_schedule import completion_times, schedule_violations
-from goodalloc.solvers.hindsight.best_prices import hindsight_bound
+from goodalloc.solvers.hindsight.best_prices import hindsight_bound, stages_to
 from goodalloc.solvers.hindsight.schedule_search import find_schedule
 from goodalloc.solvers.interface.stop import Stop
 
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from goodalloc.solvers.hindsight.schedule_search import HindsightSchedule
 
 #: Share of the progress that the search of the bound counts for.
-BOUND_SHARE = 0.5
+BOUND_SHARE = 0.3
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class HindsightDay:
     certificate
         The bound as the stand-alone checker proves it.
     schedule
-        The best ideal schedule that was found; None with several types of GPU.
+        The best ideal schedule that was found.
     replayed
         A schedule that the simulator replayed; None where there was no replay.
     """
@@ -55,21 +53,20 @@ class HindsightDay:
     problem: OfflineProblem
     bound: HindsightBound
     certificate: Document
-    schedule: HindsightSchedule | None
+    schedule: HindsightSchedule
     replayed: ReplayedSchedule | None = None
 
     @property
     def data(self) -> dict[str, Any]:
         """Outcome in terms of JSON."""
-        proved = float(self.certificate["bound"])
-        found = None if self.schedule is None else self.schedule.value
+        proved, found = float(self.certificate["bound"]), self.schedule.value
         replayed = None if self.replayed is None else self.replayed.value
         return {
             "jobs": len(self.problem.jobs),
             "bound_average_completion_s": proved,
             "schedule_average_completion_s": found,
             "replayable_average_completion_s": replayed,
-            "bound_over_schedule": None if found is None else proved / found,
+            "bound_over_schedule": proved / found,
             "bound_over_replayable": None if replayed is None else proved / replayed,
         }
 
@@ -81,13 +78,10 @@ class HindsightDay:
             f"No schedule of these {told['jobs']} jobs has an average completion time below "
             f"{told['bound_average_completion_s']:,.0f} s,",
             "whatever it knows: proved by prices of the GPUs, and checked.",
+            f"One that knows everything, and pays for no restarts, has "
+            f"{told['schedule_average_completion_s']:,.0f} s;",
+            f"the bound is {told['bound_over_schedule']:.1%} of it.",
         ]
-        if self.schedule is not None:
-            lines += [
-                f"One that knows everything, and pays for no restarts, has "
-                f"{told['schedule_average_completion_s']:,.0f} s;",
-                f"the bound is {told['bound_over_schedule']:.1%} of it.",
-            ]
         if self.replayed is not None:
             lines += [
                 f"Replayed with restarts, rounds and nodes, it has "
@@ -110,7 +104,6 @@ class HindsightDay:
         from goodalloc.experiments.reporting.plots import save
 
         names = self.problem.supply.types
-        segments = None if self.schedule is None else self.schedule.segments
         prices = [
             {"start_s": start, **dict(zip(names, row, strict=True))}
             for start, row in zip(
@@ -119,7 +112,7 @@ class HindsightDay:
         ]
         texts = {
             "problem.json": dump(problem_document(self.problem)) + "\n",
-            "schedule.json": dump(schedule_document(segments)) + "\n",
+            "schedule.json": dump(schedule_document(self.schedule.segments)) + "\n",
             "bound.json": dump(self.certificate) + "\n",
             "prices.csv": csv_text(prices, tuple(prices[0])),
             "jobs.csv": csv_text(jobs := self._jobs(), tuple(jobs[0])),
@@ -132,9 +125,7 @@ class HindsightDay:
 
     def _jobs(self) -> list[dict[str, Any]]:
         """Return a row for every job."""
-        ends = replayed = np.full(len(self.problem.jobs), np.nan)
-        if self.schedule is not None:
-            ends = self.schedule.completion
+        replayed = np.full(len(self.problem.jobs), np.nan)
         if self.replayed is not None:
             replayed = self.replayed.completion
         return [
@@ -151,7 +142,7 @@ class HindsightDay:
             }
             for job, end, again, planned in zip(
                 self.problem.jobs,
-                ends.tolist(),
+                self.schedule.completion.tolist(),
                 replayed.tolist(),
                 self.bound.ends.tolist(),
                 strict=True,
@@ -162,6 +153,7 @@ class HindsightDay:
 def look_back(
     problem: OfflineProblem,
     *,
+    interval: float = 300.0,
     clock: float = 60.0,
     seed: int = 0,
     steps: int = 1000,
@@ -173,8 +165,10 @@ def look_back(
     ----------
     problem
         The problem.
+    interval
+        Seconds of constant prices of the bound; shorter ones prove more and take longer.
     clock
-        Seconds between decisions of the schedule.
+        Seconds between decisions of the schedule, besides those when a job begins or ends.
     seed, steps
         Seed and steps of the search of a schedule.
     report
@@ -185,22 +179,22 @@ def look_back(
     ValueError
         If the schedule is not feasible or below the bound, so that nothing of it is reported.
     """
-    bound = hindsight_bound(problem, report=lambda share, _: report(BOUND_SHARE * share))
+    bound = hindsight_bound(
+        problem, stages_to(interval), report=lambda share, _: report(BOUND_SHARE * share)
+    )
     certificate = bound_document(problem, bound)
-    schedule = None
-    if len(problem.supply.types) == 1:
-        schedule = find_schedule(
-            problem,
-            bound,
-            clock=clock,
-            seed=seed,
-            stop=Stop(iterations=steps),
-            report=lambda step, _: report(BOUND_SHARE + (1 - BOUND_SHARE) * step / steps),
-        )
-        found = schedule_violations(problem, schedule.segments)
-        ends = completion_times(problem, schedule.segments)
-        if not found and problem.total(ends) < float(certificate["bound"]):
-            found = ["It is below the bound of every schedule."]
-        if found:
-            raise ValueError(f"Schedule with hindsight: {found[0]}")
+    schedule = find_schedule(
+        problem,
+        bound,
+        clock=clock,
+        seed=seed,
+        stop=Stop(iterations=steps),
+        report=lambda step, _: report(BOUND_SHARE + (1 - BOUND_SHARE) * step / steps),
+    )
+    found = schedule_violations(problem, schedule.segments)
+    ends = completion_times(problem, schedule.segments)
+    if not found and problem.total(ends) < float(certificate["bound"]):
+        found = ["It is below the bound of every schedule."]
+    if found:
+        raise ValueError(f"Schedule with hindsight: {found[0]}")
     return HindsightDay(problem, bound, certificate, schedule)

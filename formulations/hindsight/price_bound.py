@@ -55,6 +55,7 @@ Goemans et al., "Single machine scheduling with release dates", SIAM Journal on 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -164,15 +165,42 @@ class Multipliers:
         prices
             Prices of a GPU-second, at least 0.
         """
+        earned, used = self.earnings_by_interval(prices)
+        return earned.T, used.transpose(0, 2, 1)
+
+    def earnings_by_interval(
+        self, prices: Float[Floats, "intervals types"]
+    ) -> tuple[Float[Floats, "intervals patterns"], Float[Floats, "types intervals patterns"]]:
+        """Return what `earnings` does, with the intervals before the patterns.
+
+        Parameters
+        ----------
+        prices
+            Prices of a GPU-second, at least 0.
+        """
         point = np.clip(np.searchsorted(self.grid, prices.T, side="right") - 1, 0, None)
         beyond = np.where(point + 1 < self.grid.size, prices.T - self.grid[point], 0.0)
-        row = np.arange(len(self.table))[:, None, None]
-        column = np.arange(len(self.values))[None, :, None]
-        slopes = self.slopes[row, column, point[:, None, :]]
-        each = self.table[row, column, point[:, None, :]] + slopes * beyond[:, None, :]
+        table, slopes = self._by_point
+        row = np.arange(len(point))[:, None]
+        slope = slopes[row, point]
+        each = slope * beyond[:, :, None]
+        each += table[row, point]
+        np.negative(slope, out=slope)
+        if len(each) == 1:
+            return each[0], slope
         best = each.argmax(axis=0)
-        used = np.where(np.arange(len(each))[:, None, None] == best, -slopes, 0.0)
+        used = np.where(np.arange(len(each))[:, None, None] == best, slope, 0.0)
         return each.max(axis=0), used
+
+    @cached_property
+    def _by_point(
+        self,
+    ) -> tuple[Float[Floats, "types points patterns"], Float[Floats, "types points patterns"]]:
+        """Table and slopes, a row of all patterns for each point."""
+        return (
+            np.ascontiguousarray(self.table.transpose(0, 2, 1)),
+            np.ascontiguousarray(self.slopes.transpose(0, 2, 1)),
+        )
 
 
 def job_bound(

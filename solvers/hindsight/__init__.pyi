@@ -2,6 +2,7 @@ from .best_prices import HindsightBound as HindsightBound
 from .best_prices import Stage as Stage
 from .best_prices import hindsight_bound as hindsight_bound
 from .best_prices import horizon_of as horizon_of
+from .best_prices import stages_to as stages_to
 from .known_work import RemainingWorths as RemainingWorths
 from .priced_jobs import PricedJobs as PricedJobs
 from .priced_jobs import price_jobs as price_jobs

@@ -40,6 +40,10 @@ MOST_WORTH = 60.0
 LEAST_PRICE, GREATEST_PRICE, FIRST_PRICE = 1e-10, 7.5, 0.03
 
 
+#: How much farther than intervals that counted a stage goes.
+SLACK = 1.2
+
+
 class Stage(NamedTuple):
     """Stage of the search.
 
@@ -65,6 +69,30 @@ NO_LIMIT = Stop()
 
 #: The search, from long intervals to short ones.
 STAGES = (Stage(1200.0, (200.0, 60.0), 25), Stage(300.0, (40.0, 10.0, 2.0), 40))
+
+
+#: Parameters of the smoothed minimum of a stage on shorter intervals than those of `STAGES`.
+FINER = (5.0, 2.0)
+
+
+def stages_to(interval: float) -> tuple[Stage, ...]:
+    """Return the stages of a search that ends with intervals of a length.
+
+    Parameters
+    ----------
+    interval
+        Seconds of an interval of constant prices in the last stage, above 0.
+
+    Examples
+    --------
+    >>> from goodalloc.solvers.hindsight import stages_to
+    >>> [[stage.interval for stage in stages_to(last)] for last in (60.0, 900.0)]
+    [[1200.0, 300.0, 60.0], [1200.0, 900.0]]
+    """
+    longer = tuple(stage for stage in STAGES if stage.interval > interval)
+    last = STAGES[-1]
+    smoothing = last.smoothing if interval >= last.interval else FINER
+    return (*longer, Stage(interval, smoothing, last.steps))
 
 
 @dataclass(frozen=True)
@@ -194,6 +222,7 @@ def hindsight_bound(
     total = sum(stage.steps * len(stage.smoothing) for stage in stages)
     done = 0
     for stage in stages:
+        last = min(last, SLACK * search.until)
         finer = np.arange(0.0, last + stage.interval, stage.interval)
         middle = np.minimum((finer[:-1] + finer[1:]) / 2, edges[-1])
         prices = prices[np.searchsorted(edges, middle, side="right").clip(1, len(prices)) - 1]
@@ -218,12 +247,18 @@ class _Search:
             for training in problem.trainings
             if (rows := problem.jobs_of(training.name)).size
         ]
+        self._until = np.full(len(problem.jobs), np.inf)
         self._best: HindsightBound | None = None
 
     def _multipliers(self, training: Training) -> Multipliers:
         """Return the multipliers of a training."""
         patterns = patterns_of(training, self.scale)
         return Multipliers.of(training, patterns, self.scale * POINTS)
+
+    @property
+    def until(self) -> float:
+        """Seconds behind which no interval counts at the last prices; infinity before any."""
+        return float(self._until.max())
 
     @property
     def best(self) -> HindsightBound:
@@ -277,7 +312,8 @@ class _Search:
         stops = np.empty(len(problem.jobs), int)
         smoothed, slope = -worth, -there
         for rows, jobs, multipliers in self._groups:
-            found = price_jobs(jobs, multipliers, edges, prices, smoothing)
+            found = price_jobs(jobs, multipliers, edges, prices, smoothing, self._until[rows])
+            self._until[rows] = found.until
             smoothed += float(found.smoothed.sum())
             slope = slope + found.gpu_seconds
             bounds[rows], patterns[rows], stops[rows] = found.bounds, found.patterns, found.ends

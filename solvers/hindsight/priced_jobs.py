@@ -5,13 +5,14 @@ search of prices it is smoothed: :math:`-\tau \log \sum_t e^{-v_t / \tau}`, whic
 minimum by at most :math:`\tau` times the logarithm of the number of intervals, and whose gradient
 is a mean over schedules: with what probability the job ends when, and on how many GPUs it is.
 
-One jitted operation over (jobs, intervals) for every pattern of multipliers.
+A job that ends behind any edge *T* costs at least :math:`w_j (T - r_j)`, even with no multipliers.
+So its intervals need to be looked at only up to an edge at which that is far above its minimum; all
+in all they are about as many as the jobs under way, added up over the intervals.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -24,11 +25,12 @@ if TYPE_CHECKING:
     from goodalloc.models.hindsight.offline_problem import OfflineJob
     from goodalloc.models.support.array_types import Floats, Indices
 
-#: Jobs of a jitted call, so that it is compiled once.
-CHUNK = 8
-
 #: Probability of a schedule that counts as none.
 NEVER = 1e-9
+
+#: By how many parameters of the smoothing the cost at the end of the intervals that are looked at
+#: is to be above the minimum, and for how many the next evaluation looks farther.
+CLEAR, NEXT = 25.0, 35.0
 
 
 class PricedJobs(NamedTuple):
@@ -47,6 +49,8 @@ class PricedJobs(NamedTuple):
         one that ends behind them.
     patterns
         Its multipliers; -1 where it ends behind the intervals.
+    until
+        Seconds up to which the intervals of every job count at prices like these.
     """
 
     bounds: Float[Floats, " jobs"]
@@ -54,6 +58,7 @@ class PricedJobs(NamedTuple):
     gpu_seconds: Float[Floats, "intervals types"]
     ends: Int[Indices, " jobs"]
     patterns: Int[Indices, " jobs"]
+    until: Float[Floats, " jobs"]
 
 
 def price_jobs(
@@ -62,6 +67,7 @@ def price_jobs(
     edges: Float[Floats, " edges"],
     prices: Float[Floats, "intervals types"],
     smoothing: float,
+    until: Float[Floats, " jobs"] | None = None,
 ) -> PricedJobs:
     """Return the bounds of jobs of one training, and what they take of the GPUs.
 
@@ -75,36 +81,35 @@ def price_jobs(
         Seconds between intervals, and prices of a GPU-second in each.
     smoothing
         The parameter tau of the smoothed minimum, in units of the objective; above 0.
+    until
+        Seconds up to which intervals are looked at first, and behind which only as far as they
+        count; None to look at all.
     """
     lengths = np.diff(edges)
-    earned, used = multipliers.earnings(prices)
-    total = np.zeros((len(earned), edges.size))
-    np.cumsum(earned * lengths, axis=1, out=total[:, 1:])
+    earned, used = multipliers.earnings_by_interval(prices)
+    total = np.zeros((edges.size, earned.shape[1]))
+    np.cumsum(earned * lengths[:, None], axis=0, out=total[1:])
     release, begin, weight = (
         np.array([getattr(job, name) for job in jobs]) for name in ("release", "begin", "weight")
     )
     first = np.clip(np.searchsorted(edges, begin, side="right") - 1, 0, lengths.size - 1)
-    before = begin - edges[first]
-    at_begin = total[:, first] + earned[:, first] * before
+    at_begin = total[first] + earned[first] * (begin - edges[first])[:, None]
     lines = _Lines(edges, total, multipliers.work_worth, at_begin, release, begin, weight, first)
-    value = _values(lines)
-    behind = weight * (edges[-1] - release)
-    inside = value.min(axis=1)
+    last = np.full(len(jobs), lengths.size)
+    if until is not None:
+        last = np.searchsorted(edges, until).clip(first + 1, lengths.size)
+    ends = [lines.ends(row, stop) for row, stop in enumerate(last.tolist())]
+    while True:
+        inside = np.array([own.value.min() for own in ends])
+        behind = weight * (edges[last] - release)
+        short = (last < lengths.size) & (behind < np.minimum(inside, behind) + CLEAR * smoothing)
+        if not short.any():
+            break
+        last = np.where(short, np.minimum(2 * last - first, lengths.size), last)
+        for row in np.flatnonzero(short).tolist():
+            ends[row] = lines.ends(row, int(last[row]))
     bounds = np.minimum(inside, behind)
-    chance = np.exp((bounds[:, None] - value) / smoothing)
-    whole = chance.sum(axis=1) + np.exp((bounds - behind) / smoothing)
-    chance /= whole[:, None]
-    ends = np.where(inside <= behind, value.argmin(axis=1), lengths.size)
-    likely = chance > NEVER
-    likely[np.arange(len(jobs)), ends.clip(max=lengths.size - 1)] = True
-    row, column = np.nonzero(likely)
-    pattern, stop = lines.best(row, column)
-    covered = _covered(lines, _Schedules(row, pattern, stop, chance[row, column]))
-    seconds = (covered[None] * used * lengths).sum(axis=1).T
-    best = np.full(len(jobs), -1)
-    at_bound = ends[row] == column
-    best[row[at_bound]] = pattern[at_bound]
-    return PricedJobs(bounds, bounds - smoothing * np.log(whole), seconds, ends, best)
+    return _priced(lines, _Ends.joined(ends), _Least(last, behind, bounds, smoothing), used)
 
 
 class _Lines(NamedTuple):
@@ -115,11 +120,11 @@ class _Lines(NamedTuple):
     edges
         Seconds between the intervals.
     total
-        Earnings up to each edge; shape (patterns, edges).
+        Earnings up to each edge; shape (edges, patterns).
     worth
         Worth of the work; shape (patterns,).
     at_begin
-        Earnings up to the begin of each job; shape (patterns, jobs).
+        Earnings up to the begin of each job; shape (jobs, patterns).
     release, begin, weight
         Of the jobs.
     first
@@ -127,105 +132,111 @@ class _Lines(NamedTuple):
     """
 
     edges: Float[Floats, " edges"]
-    total: Float[Floats, "patterns edges"]
+    total: Float[Floats, "edges patterns"]
     worth: Float[Floats, " patterns"]
-    at_begin: Float[Floats, "patterns jobs"]
+    at_begin: Float[Floats, "jobs patterns"]
     release: Float[Floats, " jobs"]
     begin: Float[Floats, " jobs"]
     weight: Float[Floats, " jobs"]
     first: Int[Indices, " jobs"]
 
-    def best(
-        self, row: Int[Indices, " pairs"], column: Int[Indices, " pairs"]
-    ) -> tuple[Int[Indices, " pairs"], Int[Indices, " pairs"]]:
-        """Return the best pattern for pairs of job and interval, and the edge at which it ends."""
-        starts = column == self.first[row]
-        left = np.where(starts, self.begin[row], self.edges[column])
-        at_begin, weight = self.at_begin[:, row], self.weight[row]
-        before = np.where(starts, at_begin, self.total[:, column])
-        offset = self.worth[:, None] + at_begin
-        at_left = weight * left + offset - before
-        at_right = weight * self.edges[column + 1] + offset - self.total[:, column + 1]
-        pattern = np.minimum(at_left, at_right).argmax(axis=0)
-        pair = np.arange(row.size)
-        later = at_right[pattern, pair] < at_left[pattern, pair]
-        return pattern, column + later
+    def ends(self, row: int, last: int) -> _Ends:
+        """Return the ends of a job in its intervals before one."""
+        first = int(self.first[row])
+        time = self.edges[first : last + 1].copy()
+        time[0] = self.begin[row]
+        line = (self.worth + self.at_begin[row]) - self.total[first : last + 1]
+        line[0] = self.worth
+        line += (self.weight[row] * (time - self.release[row]))[:, None]
+        least = np.minimum(line[:-1], line[1:])
+        pattern = least.argmax(axis=1)
+        interval = np.arange(pattern.size)
+        later = line[interval + 1, pattern] < line[interval, pattern]
+        rows, column = np.full(pattern.size, row), first + interval
+        return _Ends(rows, column, least[interval, pattern], pattern, column + later)
 
 
-class _Schedules(NamedTuple):
-    """Schedules of jobs.
+class _Ends(NamedTuple):
+    """Pairs of a job and an interval in which it may end, for each job in order of time.
 
     Attributes
     ----------
-    row, pattern, stop
-        Job, its multipliers, and the edge at which it ends.
-    chance
-        Probability of the schedule.
+    row, column
+        Job and interval.
+    value
+        Bound of the job if it ends there.
+    pattern, stop
+        Multipliers of this bound, and the edge at which its schedule ends.
     """
 
-    row: Int[Indices, " schedules"]
-    pattern: Int[Indices, " schedules"]
-    stop: Int[Indices, " schedules"]
-    chance: Float[Floats, " schedules"]
+    row: Int[Indices, " pairs"]
+    column: Int[Indices, " pairs"]
+    value: Float[Floats, " pairs"]
+    pattern: Int[Indices, " pairs"]
+    stop: Int[Indices, " pairs"]
+
+    def at(self, pairs: Int[Indices, " some"]) -> _Ends:
+        """Return some of the pairs."""
+        row, column, value, pattern, stop = self
+        return _Ends(row[pairs], column[pairs], value[pairs], pattern[pairs], stop[pairs])
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Ends]) -> _Ends:
+        """Return the ends of several jobs, one after the other."""
+        return cls._make(np.concatenate(own) for own in zip(*parts, strict=True))
 
 
-def _covered(lines: _Lines, schedules: _Schedules) -> Float[Floats, "patterns intervals"]:
-    """Return how many jobs train with each pattern in each interval, on the mean over schedules."""
-    row, pattern, stop, chance = schedules
-    begin, shape = lines.first[row], lines.total.shape
-    edges, size = shape[1], lines.total.size
-    weight = np.where(stop > begin, chance, 0.0)
+class _Least(NamedTuple):
+    """Minimum of every job over its intervals.
+
+    Attributes
+    ----------
+    last
+        Number of the interval behind those that were looked at.
+    behind
+        Cost of ending there or later.
+    bounds
+        The bound.
+    smoothing
+        Parameter of the smoothed minimum.
+    """
+
+    last: Int[Indices, " jobs"]
+    behind: Float[Floats, " jobs"]
+    bounds: Float[Floats, " jobs"]
+    smoothing: float
+
+
+def _priced(
+    lines: _Lines, ends: _Ends, least: _Least, used: Float[Floats, "types intervals patterns"]
+) -> PricedJobs:
+    """Return the jobs with the smoothed minimum and its gradient."""
+    bounds, smoothing, jobs = least.bounds, least.smoothing, least.bounds.size
+    chance = np.exp((bounds[ends.row] - ends.value) / smoothing)
+    whole = np.bincount(ends.row, chance, jobs) + np.exp((bounds - least.behind) / smoothing)
+    chance /= whole[ends.row]
+    likely = np.flatnonzero(chance > NEVER)
+    taken, covered = _covered(lines, ends.at(likely), chance[likely])
+    seconds = np.einsum("tp,atp->ta", covered, used[:, :, taken])
+    seconds *= np.diff(lines.edges)[:, None]
+    stops, best = least.last.copy(), np.full(jobs, -1)
+    found = np.flatnonzero(ends.value == bounds[ends.row])[::-1]  # of several the first one
+    stops[ends.row[found]], best[ends.row[found]] = ends.column[found], ends.pattern[found]
+    until = lines.release + (bounds + NEXT * smoothing) / lines.weight
+    return PricedJobs(bounds, bounds - smoothing * np.log(whole), seconds, stops, best, until)
+
+
+def _covered(
+    lines: _Lines, ends: _Ends, chance: Float[Floats, " pairs"]
+) -> tuple[Int[Indices, " taken"], Float[Floats, "intervals taken"]]:
+    """Return patterns, and how many jobs train with each in each interval, on the mean."""
+    taken, pattern = np.unique(ends.pattern, return_inverse=True)
+    begin, shape = lines.first[ends.row], (lines.edges.size, taken.size)
+    size = lines.edges.size * taken.size
+    weight = np.where(ends.stop > begin, chance, 0.0)
     missed = (lines.begin - lines.edges[lines.first]) / np.diff(lines.edges)[lines.first]
-    starts = np.bincount(pattern * edges + begin, weight, size)
-    stops = np.bincount(pattern * edges + stop, weight, size)
-    late = np.bincount(pattern * edges + begin, weight * missed[row], size)
-    covered = np.cumsum((starts - stops).reshape(shape), axis=1) - late.reshape(shape)
-    return np.asarray(covered[:, :-1], dtype=np.float64)
-
-
-def _values(lines: _Lines) -> Float[Floats, "jobs intervals"]:
-    """Return the bound of each job if it ends in an interval; infinity before its first."""
-    import jax
-
-    jobs = lines.release.size
-    own = _Job(lines.at_begin.T, *lines[4:])
-    operation = _compiled()
-    parts: list[Floats] = []
-    with jax.enable_x64(True):
-        for start in range(0, jobs, CHUNK):
-            rows = np.arange(start, start + CHUNK).clip(max=jobs - 1)
-            chunk = _Job(*(array[rows] for array in own))
-            parts.append(np.asarray(operation(*lines[:3], chunk)))
-    return np.concatenate(parts)[:jobs]
-
-
-class _Job(NamedTuple):
-    """One job, or the columns of several: fields of `_Lines`."""
-
-    at_begin: Any
-    release: Any
-    begin: Any
-    weight: Any
-    first: Any
-
-
-@cache
-def _compiled() -> Any:
-    import jax
-
-    return jax.jit(jax.vmap(_one, (None, None, None, 0)))
-
-
-def _one(edges: Any, total: Any, worth: Any, job: _Job) -> Any:
-    """Return the bound of one job if it ends in each interval."""
-    import jax.numpy as jnp
-
-    index = jnp.arange(edges.size - 1)
-    starts = index == job.first
-    left = jnp.where(starts, job.begin, edges[:-1])
-    before = jnp.where(starts[None], job.at_begin[:, None], total[:, :-1])
-    offset = (worth + job.at_begin)[:, None]
-    at_left = job.weight * (left - job.release)[None] + offset - before
-    at_right = job.weight * (edges[1:] - job.release)[None] + offset - total[:, 1:]
-    value = jnp.minimum(at_left, at_right).max(axis=0)
-    return jnp.where(index < job.first, jnp.inf, value)
+    starts = np.bincount(begin * taken.size + pattern, weight, size)
+    stops = np.bincount(ends.stop * taken.size + pattern, weight, size)
+    late = np.bincount(begin * taken.size + pattern, weight * missed[ends.row], size)
+    covered = np.cumsum((starts - stops).reshape(shape), axis=0) - late.reshape(shape)
+    return taken, np.asarray(covered[:-1], dtype=np.float64)

@@ -1,12 +1,13 @@
 r"""Schedules with hindsight: at every moment the GPUs go where they are worth most.
 
-Every job has a worth :math:`\mu_q` of a unit of progress in each of its phases. In each step of the
-clock GPUs are given out one after the other to the largest :math:`\mu_q (g_a(k') - g_a(k)) /
-(\pi_a (k' - k))`, the worth of more GPUs of a type by their price, until there are none left;
-with its first GPU a job is on a type. GPUs for which no job has a use that is concave then go where
-they are worth most, be it to a job that leaves its type for them. With the multipliers of the bound
-(`best_prices.py`) that is what the prices tell each job to take, but for jobs that no longer go by
-their plan; multipliers that are better still are found by local search (`schedule_search.py`).
+Every job has a worth :math:`\mu_q` of a unit of progress in each of its phases. When a job begins
+or ends, and at every step of a clock, GPUs are given out one after the other to the largest
+:math:`\mu_q (g_a(k') - g_a(k)) / (\pi_a (k' - k))`, the worth of more GPUs of a type by price,
+until there are none left; with its first GPU a job is on a type. GPUs for which no job has a use
+that is concave then go where they are worth most, be it to a job that leaves its type for them.
+With the multipliers of the bound (`best_prices.py`) that is what the prices tell each job to take,
+but for jobs that no longer go by their plan; multipliers that are better still are found by local
+search (`schedule_search.py`).
 
 Without restarts, and with GPUs that can be anywhere: *ideal* schedules, which a replay with
 restarts cannot attain.
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     from goodalloc.models.hindsight.offline_problem import OfflineProblem, Training
     from goodalloc.models.hindsight.offline_schedule import OfflineSchedule
     from goodalloc.models.support.array_types import Floats
+
+
+#: Seconds by which rounding cannot be wrong about the end of a job.
+ROUNDING = 1e-6
 
 
 class Steps(NamedTuple):
@@ -86,7 +91,7 @@ class WorthScheduler:
     problem
         The problem.
     clock
-        Seconds between decisions.
+        Seconds between decisions, besides those when a job begins or ends or the supply changes.
     fill
         Whether GPUs that are left go to jobs for which so many are no corner of the concave hull,
         and jobs change to types that have some left.
@@ -124,6 +129,11 @@ class WorthScheduler:
         """Jobs in the order in which they begin."""
         begin = [job.begin for job in self.problem.jobs]
         return sorted(range(len(begin)), key=begin.__getitem__)
+
+    def _tick_after(self, now: float) -> float:
+        """Return the next time of the clock."""
+        after = self.clock * (now // self.clock + 1.0)
+        return after if after > now else after + self.clock
 
     def run(
         self,
@@ -166,41 +176,44 @@ class WorthScheduler:
         keep, prices
             As in `run`.
         """
-        jobs, clock, order = self.problem.jobs, self.clock, self._order
+        jobs, order = self.problem.jobs, self._order
         times, supply = self.problem.supply.times.tolist(), self.problem.supply.gpus.tolist()
         by_type = [1.0 / price for price in prices] or [1.0] * len(supply[0])
         ends = [math.nan] * len(jobs)
         held: list[list[Segment]] = [[] for _ in jobs]
         active: list[_Active] = []
         now, following, change, decide = 0.0, 0, 0, True
+        begins = [jobs[row].begin for row in order] + [math.inf]
+        times.append(math.inf)
         while following < len(order) or active:
             if not active:
-                now = max(now, clock * (jobs[order[following]].begin // clock))
-            after = now + clock
-            while following < len(order) and jobs[order[following]].begin < after:
+                now = max(now, begins[following])
+            while begins[following] <= now:
                 row = order[following]
                 kind = self._kinds[jobs[row].training]
                 scale = [factors[row] * one for one in by_type]
-                active.append(_Active(row, jobs[row].begin, kind, worth[row], scale))
+                active.append(_Active(row, kind, worth[row], scale))
                 following, decide = following + 1, True
-            while change + 1 < len(times) and times[change + 1] <= now:
+            while times[change + 1] <= now:
                 change, decide = change + 1, True
             if decide:
                 _give_out(active, supply[change], fill=self.fill)
+            after = min(self._tick_after(now), begins[following], times[change + 1])
+            running = [one for one in active if one.gpus]
+            for one in running:
+                after = min(after, one.end(now) + ROUNDING)
             decide = False
-            for one in active:
-                if one.gpus:
-                    start = now if now > one.begin else one.begin
-                    if keep is not None:
-                        held[one.row].append(Segment(start, after, one.type, one.gpus))
-                    phase = one.phase
-                    end = one.train(start, after)
-                    if end is not None:
-                        ends[one.row] = end
-                        decide = True
-                    elif one.phase != phase:
-                        one.offer()
-                        decide = True
+            for one in running:
+                if keep is not None:
+                    held[one.row].append(Segment(now, after, one.type, one.gpus))
+                phase = one.phase
+                end = one.train(now, after)
+                if end is not None:
+                    ends[one.row] = end
+                    decide = True
+                elif one.phase != phase:
+                    one.offer()
+                    decide = True
             if decide:
                 active = [one for one in active if math.isnan(ends[one.row])]
             now = after
@@ -222,6 +235,8 @@ class _Kind(NamedTuple):
         For every type, numbers of GPUs up to those that are there in the end.
     rates
         For every type, by number of GPUs, the rate of every phase.
+    rest
+        For every type, by number of GPUs, seconds of all phases behind each.
     most
         For every type and phase, number of GPUs at which it is fastest, of the first ones each.
     """
@@ -230,13 +245,14 @@ class _Kind(NamedTuple):
     steps: list[list[tuple[float, float, int]]]
     gpus: list[list[float]]
     rates: list[dict[float, list[float]]]
+    rest: list[dict[float, list[float]]]
     most: list[list[list[float]]]
 
     @classmethod
     def of(cls, training: Training, supply: Sequence[float]) -> _Kind:
         """Return a training on the GPUs of a supply."""
         steps: list[list[tuple[float, float, int]]] = [[] for _ in training.work]
-        gpus, rates, most = [], [], []
+        gpus, rates, rest, most = [], [], [], []
         for row, there in enumerate(supply):
             fits = training.gpus <= there
             numbers, own = training.gpus[fits], training.rates[row][:, fits]
@@ -246,20 +262,24 @@ class _Kind(NamedTuple):
                 steps[phase] += [(*step, row) for step in zip(slopes, more, strict=True)]
             gpus.append(numbers.tolist())
             rates.append(dict(zip(gpus[-1], own.T.tolist(), strict=True)))
+            seconds = np.full(own.shape, np.inf)
+            np.divide(training.work[:, None], own, out=seconds, where=own > 0)
+            seconds[0] = 0.0  # the first phase is behind none
+            left = np.cumsum(np.roll(seconds, -1, axis=0)[::-1], axis=0)[::-1]
+            rest.append(dict(zip(gpus[-1], left.T.tolist(), strict=True)))
             rises = np.diff(np.maximum.accumulate(own, axis=1), prepend=0.0) > 0
             best = np.maximum.accumulate(np.where(rises, np.arange(numbers.size), 0), axis=1)
             most.append(numbers[best].tolist())
-        return cls(training.work.tolist(), steps, gpus, rates, most)
+        return cls(training.work.tolist(), steps, gpus, rates, rest, most)
 
 
 class _Active:
     """Job under way."""
 
     def __init__(
-        self, row: int, begin: float, kind: _Kind, worth: Sequence[float], scale: Sequence[float]
+        self, row: int, kind: _Kind, worth: Sequence[float], scale: Sequence[float]
     ) -> None:
-        self.row, self.begin = row, begin
-        self.kind, self._worth, self._scale = kind, worth, scale
+        self.row, self.kind, self._worth, self._scale = row, kind, worth, scale
         self.gpus, self.type, self.closed = 0.0, 0, 0
         self.phase, self._left = 0, kind.work[0]
         self.offer()
@@ -283,6 +303,14 @@ class _Active:
         before = kind.rates[self.type][self.gpus][self.phase] if self.gpus else 0.0
         more = kind.rates[row][gpus][self.phase] - before
         return more * self._worth[self.phase] * self._scale[0], gpus
+
+    def end(self, now: float) -> float:
+        """Return when it would end on its GPUs."""
+        phase, gpus = self.phase, self.gpus
+        rate = self.kind.rates[self.type][gpus][phase]
+        return (
+            now + self._left / rate + self.kind.rest[self.type][gpus][phase] if rate else math.inf
+        )
 
     def train(self, now: float, until: float) -> float | None:
         """Train until the next decision; return when it ended, if it did."""

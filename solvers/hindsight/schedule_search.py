@@ -1,8 +1,10 @@
 """Local search for the worths of jobs whose ideal schedule has the least objective.
 
 It starts from rules of thumb, the worth of a unit of progress falling with a power of what the
-whole job costs, and from the multipliers of a bound, and changes the worths of a few jobs at a time
-by random factors; what is better is kept.
+whole job costs, and from the multipliers of a bound, which are better by far. Then it changes
+worths by random factors, and keeps what is better: of a few jobs, or of two that are there at the
+same time, of which one gets more and the other less. With several types of GPU it also changes the
+prices at which they are compared.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from jaxtyping import Float
 
@@ -37,6 +39,9 @@ SECONDS, POWERS = (0.0, 3.0, 10.0), (0.4, 0.5, 0.6)
 
 #: Mean numbers of jobs that a step of the search changes, and deviations of the logarithm.
 CHANGED, DEVIATIONS = (1.0, 3.0, 10.0), (0.2, 0.6, 1.5)
+
+#: Part of the steps that change two jobs at the same time, and of those that change a price, too.
+PAIRS, PRICES = 0.4, 0.2
 
 #: Steps of the search unless a limit is given.
 DEFAULT_STOP = Stop(iterations=1000)
@@ -56,12 +61,15 @@ class HindsightSchedule:
         GPUs of every job over time.
     worth
         Worth of a unit of progress in each phase, for every job.
+    prices
+        Price of a GPU of every type, at which the types are compared.
     """
 
     value: float
     completion: Float[Floats, " jobs"]
     segments: OfflineSchedule
     worth: tuple[Float[Floats, " phases"], ...]
+    prices: tuple[float, ...]
 
 
 def rule_of_thumb(
@@ -100,7 +108,7 @@ def find_schedule(
     Parameters
     ----------
     problem
-        The problem, with one type of GPU.
+        The problem.
     bound
         Bound whose multipliers are tried, too.
     clock
@@ -124,19 +132,26 @@ def find_schedule(
     >>> find_schedule(problem, stop=Stop(iterations=10)).completion
     array([ 600., 1200.])
     """
-    scheduler = WorthScheduler(problem, clock)
-    starts = [rule_of_thumb(problem, second, power) for second in SECONDS for power in POWERS]
-    if bound is not None:
-        starts.append(
-            [
-                bound.multipliers[job.training].values[max(pattern, 0)]
-                for job, pattern in zip(problem.jobs, bound.patterns, strict=True)
-            ]
-        )
-    worth = best_worths(problem, scheduler.run, starts, seed=seed, stop=stop, report=report)
+    watch, scheduler = Watch(stop), WorthScheduler(problem, clock)
+    starts = [*_starts(problem, bound)]
+    values = [
+        problem.total(scheduler.run(worth, prices=prices.tolist())) for worth, prices in starts
+    ]
+    best = int(np.argmin(values))
+    worth, prices = starts[best]
+    lists = [own.tolist() for own in worth]
+
+    def run(factors: Floats, asked: Floats) -> Floats:
+        return scheduler.run_lists(lists, factors.tolist(), prices=asked.tolist())
+
+    search = _Search(problem, run, watch, report)
+    factors, prices = search.improve(prices, values[best], np.random.default_rng(seed))
+    final = tuple(w * f for w, f in zip(worth, factors.tolist(), strict=True))
     segments: OfflineSchedule = {}
-    completion = scheduler.run(worth, segments)
-    return HindsightSchedule(problem.total(completion), completion, segments, worth)
+    completion = scheduler.run(final, segments, prices=prices.tolist())
+    return HindsightSchedule(
+        problem.total(completion), completion, segments, final, tuple(prices.tolist())
+    )
 
 
 def best_worths(
@@ -164,18 +179,85 @@ def best_worths(
     watch = Watch(stop)
     values = [problem.total(run(start)) for start in starts]
     best = int(np.argmin(values))
-    worth, value = starts[best], values[best]
-    random, jobs = np.random.default_rng(seed), len(problem.jobs)
-    logarithms = np.zeros(jobs)
-    for step in itertools.count():
-        if stop.reached(seconds=watch.seconds, iterations=step):
-            break
-        changed = random.random(jobs) < random.choice(CHANGED) / jobs
-        changed[random.integers(jobs)] = True
-        shift = np.where(changed, random.normal(0.0, random.choice(DEVIATIONS), jobs), 0.0)
-        factors = np.exp(logarithms + shift)
-        now = problem.total(run([w * f for w, f in zip(worth, factors, strict=True)]))
-        if now < value:
-            value, logarithms = now, logarithms + shift
-        report(step + 1, value)
-    return tuple(w * f for w, f in zip(worth, np.exp(logarithms), strict=True))
+
+    def scaled(factors: Floats) -> Worths:
+        return [w * f for w, f in zip(starts[best], factors.tolist(), strict=True)]
+
+    search = _Search(problem, lambda factors, _: run(scaled(factors)), watch, report)
+    factors, _ = search.improve(np.ones(1), values[best], np.random.default_rng(seed))
+    return tuple(scaled(factors))
+
+
+@dataclass(frozen=True)
+class _Search:
+    """Local search over factors on the worths of jobs, and prices of types of GPU."""
+
+    problem: OfflineProblem
+    run: Callable[[Floats, Floats], Floats]
+    watch: Watch
+    report: Callable[[int, float], None]
+
+    def improve(
+        self, prices: Floats, value: float, random: np.random.Generator
+    ) -> tuple[Float[Floats, " jobs"], Float[Floats, " types"]]:
+        """Return better factors and prices than ones, whose objective is `value`."""
+        factors = np.ones(len(self.problem.jobs))
+        begins = np.array([job.begin for job in self.problem.jobs])
+        ends = self.run(factors, prices)
+        for step in itertools.count():
+            if self.watch.stop.reached(seconds=self.watch.seconds, iterations=step):
+                break
+            own = factors * np.exp(_shift(random, begins, ends))
+            asked = prices
+            if len(prices) > 1 and random.random() < PRICES:
+                asked = prices * np.exp(random.normal(0.0, random.choice(DEVIATIONS), len(prices)))
+            now = self.run(own, asked)
+            if (total := self.problem.total(now)) < value:
+                value, factors, prices, ends = total, own, asked, now
+            self.report(step + 1, value)
+        return factors, prices
+
+
+def _starts(
+    problem: OfflineProblem, bound: HindsightBound | None
+) -> Iterator[tuple[list[Float[Floats, " phases"]], Float[Floats, " types"]]]:
+    """Yield worths, and prices of a GPU of every type, from which the search starts."""
+    types = len(problem.supply.types)
+    prices = [np.ones(types)]
+    if types > 1:
+        speed = [training.rates[:, :, 0].sum(axis=1) for training in problem.trainings]
+        prices.append(_mean_price(np.array([own / own.max() for own in speed])))
+    if bound is not None:
+        multipliers = [
+            bound.multipliers[job.training].values[max(pattern, 0)]
+            for job, pattern in zip(problem.jobs, bound.patterns, strict=True)
+        ]
+        if types > 1:
+            prices.append(_mean_price(bound.prices))
+        yield from ((multipliers, price) for price in prices)
+    rules = itertools.product(SECONDS, POWERS, prices)
+    yield from ((rule_of_thumb(problem, second, power), price) for second, power, price in rules)
+
+
+def _mean_price(prices: Float[Floats, "rows types"]) -> Float[Floats, " types"]:
+    """Return the mean price of every type, above 0."""
+    mean = prices.mean(axis=0)
+    return np.asarray(np.maximum(mean, 1e-3 * mean.max()))
+
+
+def _shift(
+    random: np.random.Generator, begins: Float[Floats, " jobs"], ends: Float[Floats, " jobs"]
+) -> Float[Floats, " jobs"]:
+    """Return changes of the logarithms of the worths."""
+    jobs, deviation = begins.size, random.choice(DEVIATIONS)
+    shift = np.zeros(jobs)
+    if random.random() < PAIRS:
+        one = int(random.integers(jobs))
+        beside = np.flatnonzero((begins < ends[one]) & (ends > begins[one]))
+        more = abs(random.normal(0.0, deviation)) * random.choice((-1.0, 1.0))
+        shift[random.choice(beside)] = -more
+        shift[one] = more
+        return shift
+    changed = random.random(jobs) < random.choice(CHANGED) / jobs
+    changed[random.integers(jobs)] = True
+    return np.asarray(np.where(changed, random.normal(0.0, deviation, jobs), 0.0))

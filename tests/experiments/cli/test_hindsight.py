@@ -78,6 +78,7 @@ def test_the_same_seeds_give_the_same_numbers(
         (["--cores", "8"], "it has 8 of cpu a node; expected GPUs only"),
         (["missing.csv"], "missing.csv' does not exist"),
         (["--steps", "0"], "--steps"),
+        (["--price-interval", "0"], "--price-interval"),
     ],
 )
 def test_what_it_cannot_do_is_refused_in_one_sentence(
@@ -89,13 +90,15 @@ def test_what_it_cannot_do_is_refused_in_one_sentence(
     assert words in capsys.readouterr().err
 
 
-def test_several_types_of_gpu_have_a_bound_alone(
+def test_several_types_of_gpu_have_bound_and_schedule(
     day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Schedules are found on one type only, so far."""
+    """With shorter intervals, which are no worse."""
     groups = ["--group", "t4:1:4:t4", "--group", "a100:1:4:a100"]
-    options = [str(day / "jobs.in.csv"), "--steps", "5", "--json", "--out", str(tmp_path)]
-    assert main(["hindsight", *groups, *options]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["bound_average_completion_s"] > 0.0
-    assert told["schedule_average_completion_s"] is None
+    found = []
+    for seconds in ("600", "60"):
+        options = ["--steps", "5", "--json", "--price-interval", seconds, "--out", str(tmp_path)]
+        assert main(["hindsight", *groups, str(day / "jobs.in.csv"), *options]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    coarse, fine = (one["bound_average_completion_s"] for one in found)
+    assert 0.0 < coarse < fine <= found[1]["schedule_average_completion_s"]

@@ -37,34 +37,37 @@ def optimum(problem: OfflineProblem) -> tuple[float, float]:
     return total, outcome.bound
 
 
-def check_order(seed: int, types: int) -> float:
-    """Assert bound <= optimum <= schedule on a tiny trace; return the bound over the optimum."""
+def check_order(seed: int, types: int) -> tuple[float, float]:
+    """Assert that a bound is below optimum and schedule; return both over the optimum.
+
+    The optimum is that of schedules that change at edges only, which others may be below.
+    """
     problem = tiny_trace(seed, types=types)
     bound = hindsight_bound(problem, QUICK)
     best, proven = optimum(problem)
     assert bound.value <= proven * (1 + 1e-6)
-    if types == 1:
-        found = find_schedule(problem, bound, clock=UNIT, stop=Stop(iterations=5))
-        assert schedule_violations(problem, found.segments) == []
-        assert found.value == pytest.approx(
-            problem.total(completion_times(problem, found.segments)), rel=1e-9
-        )
-        assert best <= found.value * (1 + 1e-6)
-    return bound.value / best
+    found = find_schedule(problem, bound, clock=UNIT, stop=Stop(iterations=5))
+    assert schedule_violations(problem, found.segments) == []
+    assert found.value == pytest.approx(
+        problem.total(completion_times(problem, found.segments)), rel=1e-9
+    )
+    assert bound.value <= found.value * (1 + 1e-9)
+    return bound.value / best, found.value / best
 
 
 @pytest.mark.parametrize("types", [1, 2])
-def test_the_bound_is_below_the_optimum_and_that_below_every_schedule(types: int) -> None:
+def test_the_bound_is_below_the_optimum_and_schedules_are_close_to_it(types: int) -> None:
     """On tiny traces, of one type of GPU and of two."""
-    shares = [check_order(seed, types) for seed in range(15)]
-    assert np.mean(shares) > 0.8
+    below, found = np.mean([check_order(seed, types) for seed in range(15)], axis=0)
+    assert 0.8 < below < found < 1.03
 
 
 @pytest.mark.slow
 def test_the_bound_is_below_the_optimum_on_thousands_of_traces() -> None:
     """No violation on 2,000."""
     shares = [check_order(seed, types) for seed in range(100, 1100) for types in (1, 2)]
-    assert np.mean(shares) > 0.8
+    below, found = np.mean(shares, axis=0)
+    assert 0.8 < below < found < 1.03
 
 
 def one_machine(sizes: list[float], releases: list[float]) -> OfflineProblem:

@@ -1,13 +1,14 @@
-"""Ideal schedules of one type of GPU, decided anew in every step of the clock, with arrays."""
+"""Ideal schedules of one type of GPU, decided anew at every event, with arrays."""
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from goodalloc.models.hindsight.offline_schedule import Segment
-from goodalloc.solvers.hindsight.priced_schedule import hull_steps
+from goodalloc.solvers.hindsight.priced_schedule import ROUNDING, hull_steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def plain_schedule(
     problem: OfflineProblem, worth: Sequence[np.ndarray], clock: float
 ) -> tuple[np.ndarray, dict[str, list[Segment]]]:
-    """Return completion times and segments, one for every step of the clock."""
+    """Return completion times and segments, one from each event to the next."""
     begin = [job.begin for job in problem.jobs]
     order = sorted(range(len(begin)), key=begin.__getitem__)
     ends = np.full(len(begin), np.nan)
@@ -27,20 +28,23 @@ def plain_schedule(
     now, following = 0.0, 0
     while following < len(order) or active:
         if not active:
-            now = max(now, clock * (begin[order[following]] // clock))
-        after = now + clock
-        while following < len(order) and begin[order[following]] < after:
+            now = max(now, begin[order[following]])
+        while following < len(order) and begin[order[following]] <= now:
             row = order[following]
             training = problem.training(problem.jobs[row].training)
             active.append(_Active(row, training, problem.supply.gpus[-1, 0], worth[row]))
             following += 1
         number = int(np.searchsorted(problem.supply.times, now, side="right")) - 1
-        given = _give_out(active, float(problem.supply.gpus[number, 0]))
-        for one, gpus in zip(active, given.tolist(), strict=True):
+        given = _give_out(active, float(problem.supply.gpus[number, 0])).tolist()
+        events = [*begin, *problem.supply.times, clock * (now // clock + 1)]
+        for one, gpus in zip(active, given, strict=True):
             if gpus:
-                start = max(now, begin[one.row])
-                held[problem.jobs[one.row].name].append(Segment(start, after, 0, gpus))
-                ends[one.row] = one.train(start, after, gpus)
+                events.append(copy(one).train(now, np.inf, gpus) + ROUNDING)
+        after = min(event for event in events if event > now)
+        for one, gpus in zip(active, given, strict=True):
+            if gpus:
+                held[problem.jobs[one.row].name].append(Segment(now, after, 0, gpus))
+                ends[one.row] = one.train(now, after, gpus)
         active = [one for one in active if np.isnan(ends[one.row])]
         now = after
     return ends, held
