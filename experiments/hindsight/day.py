@@ -15,6 +15,7 @@ from goodalloc.experiments.hindsight.bound_file import (
     problem_document,
     schedule_document,
 )
+from goodalloc.formulations.hindsight.closed_forms import best_closed_form
 from goodalloc.models.hindsight.offline_schedule import completion_times, schedule_violations
 from goodalloc.solvers.hindsight.best_prices import hindsight_bound
 from goodalloc.solvers.hindsight.schedule_search import find_schedule
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from goodalloc.data.documents.json_file import Document
+    from goodalloc.formulations.hindsight.closed_forms import ClosedForm
     from goodalloc.models.hindsight.offline_problem import OfflineProblem
     from goodalloc.solvers.hindsight.best_prices import HindsightBound
     from goodalloc.solvers.hindsight.schedule_search import HindsightSchedule
@@ -55,15 +57,23 @@ class HindsightDay:
     schedule: HindsightSchedule | None
 
     @property
+    def closed_form(self) -> ClosedForm | None:
+        """The best bound in closed form; None unless it is greater than the certified one."""
+        found = best_closed_form(self.problem)
+        return found if found and found.value > float(self.certificate["bound"]) else None
+
+    @property
     def data(self) -> dict[str, Any]:
         """Outcome in terms of JSON."""
         proved = float(self.certificate["bound"])
         found = None if self.schedule is None else self.schedule.value
+        closed = self.closed_form
         return {
             "jobs": len(self.problem.jobs),
             "bound_average_completion_s": proved,
             "schedule_average_completion_s": found,
             "bound_over_schedule": None if found is None else proved / found,
+            "greater_closed_form": None if closed is None else closed._asdict(),
         }
 
     @property
@@ -75,6 +85,8 @@ class HindsightDay:
             f"{told['bound_average_completion_s']:,.0f} s,",
             "whatever it knows: proved by prices of the GPUs, and checked.",
         ]
+        if (closed := told["greater_closed_form"]) is not None:
+            lines.append(f"In closed form it is {closed['value']:,.0f} s ({closed['name']}).")
         if self.schedule is not None:
             lines += [
                 f"One that knows everything, and pays for no restarts, has "
