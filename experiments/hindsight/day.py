@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
 from goodalloc.data.documents.json_file import dump
@@ -13,6 +15,7 @@ from goodalloc.experiments.hindsight.bound_file import (
     problem_document,
     schedule_document,
 )
+from goodalloc.formulations.hindsight.closed_forms import best_closed_form
 from goodalloc.models.hindsight.offline_schedule import completion_times, schedule_violations
 from goodalloc.solvers.hindsight.best_prices import hindsight_bound, stages_to
 from goodalloc.solvers.hindsight.schedule_search import find_schedule
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
     from goodalloc.data.documents.json_file import Document
     from goodalloc.experiments.hindsight.known_replay import ReplayedSchedule
+    from goodalloc.formulations.hindsight.closed_forms import ClosedForm
     from goodalloc.models.hindsight.offline_problem import OfflineProblem
     from goodalloc.solvers.hindsight.best_prices import HindsightBound
     from goodalloc.solvers.hindsight.schedule_search import HindsightSchedule
@@ -57,10 +61,17 @@ class HindsightDay:
     replayed: ReplayedSchedule | None = None
 
     @property
+    def closed_form(self) -> ClosedForm | None:
+        """The best bound in closed form; None unless it is greater than the certified one."""
+        found = best_closed_form(self.problem)
+        return found if found and found.value > float(self.certificate["bound"]) else None
+
+    @property
     def data(self) -> dict[str, Any]:
         """Outcome in terms of JSON."""
         proved, found = float(self.certificate["bound"]), self.schedule.value
         replayed = None if self.replayed is None else self.replayed.value
+        closed = self.closed_form
         return {
             "jobs": len(self.problem.jobs),
             "bound_average_completion_s": proved,
@@ -68,6 +79,7 @@ class HindsightDay:
             "replayable_average_completion_s": replayed,
             "bound_over_schedule": proved / found,
             "bound_over_replayable": None if replayed is None else proved / replayed,
+            "greater_closed_form": None if closed is None else closed._asdict(),
         }
 
     @property
@@ -82,6 +94,8 @@ class HindsightDay:
             f"{told['schedule_average_completion_s']:,.0f} s;",
             f"the bound is {told['bound_over_schedule']:.1%} of it.",
         ]
+        if (closed := told["greater_closed_form"]) is not None:
+            lines.append(f"In closed form it is {closed['value']:,.0f} s ({closed['name']}).")
         if self.replayed is not None:
             lines += [
                 f"Replayed with restarts, rounds and nodes, it has "

@@ -1,3 +1,9 @@
+from .closed_forms import ClosedForm as ClosedForm
+from .closed_forms import best_closed_form as best_closed_form
+from .pooled_machine import equal_weight as equal_weight
+from .pooled_machine import pooled_bound as pooled_bound
+from .pooled_machine import shortest_remaining_first as shortest_remaining_first
+from .power_law import power_law_bound as power_law_bound
 from .price_bound import Multipliers as Multipliers
 from .price_bound import job_bound as job_bound
 from .price_bound import unit_costs as unit_costs

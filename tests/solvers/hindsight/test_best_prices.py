@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from goodalloc.formulations.hindsight.price_bound import job_bound
-from goodalloc.formulations.hindsight.time_indexed import decode_schedule, time_indexed_program
 from goodalloc.models.hindsight.offline_problem import (
     OfflineJob,
     OfflineProblem,
@@ -17,24 +16,11 @@ from goodalloc.models.hindsight.offline_schedule import completion_times, schedu
 from goodalloc.solvers.hindsight.best_prices import Stage, hindsight_bound, horizon_of
 from goodalloc.solvers.hindsight.schedule_search import find_schedule
 from goodalloc.solvers.interface.stop import Stop
-from goodalloc.solvers.interface.watch import Watch
-from goodalloc.solvers.milp.highs_program import run_mixed_integer
-from tests.support.hindsight.tiny_traces import UNIT, edges_of, tiny_trace
+from tests.support.hindsight.optimum import optimum
+from tests.support.hindsight.tiny_traces import UNIT, tiny_trace
 
 #: A search that takes a part of a second on a tiny trace.
 QUICK = (Stage(UNIT, (20.0, 5.0, 1.0), 20),)
-
-
-def optimum(problem: OfflineProblem) -> tuple[float, float]:
-    """Return the objective of the best schedule that changes at edges, and its proven bound."""
-    grid = time_indexed_program(problem, edges_of(problem))
-    outcome = run_mixed_integer(grid.program, Watch(Stop(seconds=60.0)), gap=1e-6)
-    assert outcome.values is not None
-    schedule = decode_schedule(problem, grid, outcome.values)
-    assert schedule_violations(problem, schedule) == []
-    total = problem.total(completion_times(problem, schedule))
-    assert total == pytest.approx(outcome.objective, rel=1e-6)
-    return total, outcome.bound
 
 
 def check_order(seed: int, types: int) -> tuple[float, float]:
