@@ -150,7 +150,7 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
             steps=arguments.steps,
             report=lambda share: report(0.8 * share),
         )
-        if day.schedule is not None and len(problem.supply.types) == 1:
+        if len(problem.supply.types) == 1:
             replayed = replay_schedule(
                 problem,
                 day.schedule,

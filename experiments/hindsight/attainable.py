@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.experiments.hindsight.problem_of_replay import Placements
+from goodalloc.experiments.hindsight.placements import Placements
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -138,6 +138,10 @@ STUDIES: Mapping[str, Entry] = {
         "Policies above the bound on any schedule, and what each piece of knowledge is worth",
         "hindsight.above_bound:HINDSIGHT",
     ),
+    "hindsight-loads": Entry(
+        "Pollux above the bound on any schedule, by load",
+        "hindsight.above_bound:HINDSIGHT_LOADS",
+    ),
     "advantage": Entry(
         "Shares of batch sizes, knowledge and scheduling in Pollux's advantage",
         "comparisons.advantage:ADVANTAGE",

@@ -9,11 +9,14 @@ from .priced_jobs import price_jobs as price_jobs
 from .priced_schedule import Steps as Steps
 from .priced_schedule import WorthScheduler as WorthScheduler
 from .priced_schedule import hull_steps as hull_steps
+from .restarting_schedule import RestartingScheduler as RestartingScheduler
 from .rolling_plan import RollingWorths as RollingWorths
+from .round_knapsack import best_numbers as best_numbers
+from .round_knapsack import gains as gains
 from .schedule_search import HindsightSchedule as HindsightSchedule
+from .schedule_search import best_worths as best_worths
 from .schedule_search import find_schedule as find_schedule
 from .schedule_search import rule_of_thumb as rule_of_thumb
 from .worth_policy import Appraiser as Appraiser
 from .worth_policy import PlannedWorths as PlannedWorths
 from .worth_policy import WorthPolicy as WorthPolicy
-from .worth_policy import best_numbers as best_numbers

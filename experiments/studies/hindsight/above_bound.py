@@ -9,6 +9,7 @@ that the distance from Pollux to the bound splits into what each piece of knowle
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import numpy as np
@@ -19,7 +20,7 @@ from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.replay.replay_report import summarise
 from goodalloc.experiments.reporting.axes import open_axes
 from goodalloc.experiments.reporting.estimates import estimate_of
-from goodalloc.experiments.reporting.plots import COLOURS
+from goodalloc.experiments.reporting.plots import COLOURS, figure_of, new_axes
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.comparisons.terms import POLLUX, USUAL, Cell, replays
 from goodalloc.experiments.studies.framework.reproduction import EIGHT, Plan, Reproduction
@@ -27,10 +28,13 @@ from goodalloc.experiments.studies.hindsight.day_task import DayTask
 from goodalloc.experiments.studies.hindsight.known_task import known_task
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from matplotlib.figure import Figure
 
     from goodalloc.experiments.replay.replay_task import ReplayTask
     from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.studies.hindsight.day_task import DayRecord
     from goodalloc.experiments.support.tasks import Task
 
 #: Published loads, and that of the detailed comparison.
@@ -52,12 +56,8 @@ FURTHER = (
 #: Steps of the search of an ideal schedule; of a quick run.
 STEPS, QUICK_STEPS = 1000, 50
 
-BOUND, IDEAL, REPLAYED, BRIEF_RESTARTS = (
-    "bound",
-    "ideal schedule",
-    "replayed schedule",
-    "replayed, restarts of a second",
-)
+BOUND, IDEAL = "bound", "ideal schedule"
+REPLAYED, PLANNED = "replayed schedule", "schedule with restarts"
 
 #: Policies and schedules from Pollux to the bound, by what each has that the one before lacks.
 LADDER: tuple[tuple[str, str], ...] = (
@@ -67,7 +67,7 @@ LADDER: tuple[tuple[str, str], ...] = (
     ("plans", "true remaining"),
     ("arrivals of an hour", "arrivals of an hour"),
     (REPLAYED, "all"),
-    (BRIEF_RESTARTS, "all"),
+    (PLANNED, "all"),
     (IDEAL, "all"),
     (BOUND, "all"),
 )
@@ -103,27 +103,27 @@ class AboveRow(NamedTuple):
     step_percent: float | None
 
 
-def _loads(plan: Plan) -> tuple[float, ...]:
-    """Return the loads of a plan; drawn workloads and quick runs have one."""
-    return (DETAILED,) if plan.quick else LOADS
-
-
 def _day(plan: Plan, load: float, number: int) -> DayTask:
     steps = QUICK_STEPS if plan.quick else STEPS
     workload = plan.workload(number, load=load)
     return DayTask(plan.folder, workload, Setting(), plan.traces, steps).among(plan.folder, "day")
 
 
-def _replays(plan: Plan, load: float) -> dict[Cell, list[ReplayTask]]:
-    """Return replays of every policy at a load, one for every workload."""
+def _with_pollux(plan: Plan, load: float) -> dict[Cell, list[ReplayTask]]:
+    """Return replays of Pollux at a load, with what it measured and with a profile."""
     workloads = [plan.workload(number, load=load) for number in plan.workloads]
-    found: dict[Cell, list[ReplayTask]] = {}
-    if load != DETAILED:
-        for setting in (Setting(), Setting(knowledge="profiled")):
-            tasks = [plan.replay("pollux", jobs, setting=setting) for jobs in workloads]
-            found[Cell("pollux", *tasks[0].terms)] = tasks
-        return found
-    found |= {cell: tasks for cell, tasks in replays(plan).items() if cell.interval == USUAL}
+    found = {}
+    for setting in (Setting(), Setting(knowledge="profiled")):
+        tasks = [plan.replay("pollux", jobs, setting=setting) for jobs in workloads]
+        found[Cell("pollux", *tasks[0].terms)] = tasks
+    return found
+
+
+def _with_all(plan: Plan, load: float) -> dict[Cell, list[ReplayTask]]:
+    """Return replays of every policy, one for every workload; the load is 1."""
+    assert load == DETAILED
+    workloads = [plan.workload(number) for number in plan.workloads]
+    found = {cell: tasks for cell, tasks in replays(plan).items() if cell.interval == USUAL}
     for policy in () if plan.quick else FURTHER:
         tasks = [plan.replay(policy, jobs) for jobs in workloads]
         found.setdefault(Cell(policy, *tasks[0].terms), tasks)
@@ -135,33 +135,58 @@ def _replays(plan: Plan, load: float) -> dict[Cell, list[ReplayTask]]:
     return found
 
 
-def _tasks(plan: Plan) -> list[Task]:
-    found: list[Task] = []
-    for load in _loads(plan):
-        found += [task for tasks in _replays(plan, load).values() for task in tasks]
-        found += [_day(plan, load, number) for number in plan.workloads]
-    return found
+@dataclass(frozen=True)
+class _Comparison:
+    """Policies beside the bound at some loads.
+
+    Parameters
+    ----------
+    loads
+        The loads; of a quick run the first.
+    replays
+        Function that returns the replays of every policy at a load.
+    """
+
+    loads: tuple[float, ...]
+    replays: Callable[[Plan, float], dict[Cell, list[ReplayTask]]]
+
+    def _loads(self, plan: Plan) -> tuple[float, ...]:
+        return self.loads[: 1 if plan.quick else None]
+
+    def tasks(self, plan: Plan) -> list[Task]:
+        """Return all work that has to be done first."""
+        found: list[Task] = []
+        for load in self._loads(plan):
+            found += [task for tasks in self.replays(plan, load).values() for task in tasks]
+            found += [_day(plan, load, number) for number in plan.workloads]
+        return found
+
+    def rows(self, plan: Plan) -> list[AboveRow]:
+        """Return a row for every day and policy, the ladder first."""
+        return [
+            row
+            for load in self._loads(plan)
+            for index, number in enumerate(plan.workloads)
+            for row in _rows_of_day(
+                load,
+                number,
+                _day(plan, load, number).found(),
+                {cell: tasks[index] for cell, tasks in self.replays(plan, load).items()},
+            )
+        ]
 
 
-def _rows(plan: Plan) -> list[AboveRow]:
-    """Return a row for every day and policy, the ladder first."""
-    return [
-        row
-        for load in _loads(plan)
-        for index, number in enumerate(plan.workloads)
-        for row in _rows_of_day(plan, load, index, number)
-    ]
-
-
-def _rows_of_day(plan: Plan, load: float, index: int, number: int) -> list[AboveRow]:
+def _rows_of_day(
+    load: float, number: int, day: DayRecord, replayed: Mapping[Cell, ReplayTask]
+) -> list[AboveRow]:
+    """Return the rows of one day."""
     hours = {
-        cell: float(summarise(cell.policy, tasks[index].folder)["average_jct_hours"])
-        for cell, tasks in _replays(plan, load).items()
+        cell: float(summarise(cell.policy, task.folder)["average_jct_hours"])
+        for cell, task in replayed.items()
     }
-    day = _day(plan, load, number).found()
     for policy, seconds in (
         (REPLAYED, day.replayed),
-        (BRIEF_RESTARTS, day.brief_restarts),
+        (PLANNED, day.planned),
         (IDEAL, day.ideal),
         (BOUND, day.bound),
     ):
@@ -218,9 +243,8 @@ def plot_above(rows: list[AboveRow]) -> Figure:
     """Draw the steps from Pollux to the bound, and every policy above the bound."""
     from matplotlib.figure import Figure
 
-    detailed = [row for row in rows if row.load == DETAILED]
     cells: dict[Cell, list[AboveRow]] = {}
-    for row in detailed:
+    for row in rows:
         cells.setdefault(Cell(row.policy, row.knows, row.batch), []).append(row)
     figure = Figure(figsize=(12.0, 1.6 + 0.2 * len(cells)), layout="constrained")
     steps, above = figure.subplots(1, 2, width_ratios=(1.0, 1.25))
@@ -288,11 +312,57 @@ plan anew whenever jobs come or go; or decide by what is left alone. step: by ho
 cent of Pollux's time, than the row before."""
 
 
+def plot_loads(rows: list[AboveRow]) -> Figure:
+    """Draw average completion times by load, from Pollux down to the bound."""
+    ax = new_axes(6.0, 4.0)
+    loads = sorted({row.load for row in rows})
+    shown = [step for step in LADDER if any((row.policy, row.knows) == step for row in rows)]
+    for colour, step in zip(COLOURS, shown, strict=False):
+        found = [
+            estimate_of(
+                [
+                    row.average_jct_hours
+                    for row in rows
+                    if row.load == load and (row.policy, row.knows) == step
+                ]
+            )
+            for load in loads
+        ]
+        ax.errorbar(
+            loads,
+            [one.mean for one in found],
+            yerr=np.nan_to_num([one.half_width for one in found]),
+            marker="o",
+            color=colour,
+            capsize=2,
+            label=_label(Cell(*step, "adaptive")),
+        )
+    ax.set_xlabel("load")
+    ax.set_ylabel("average completion time (h)")
+    ax.set_ylim(0.0)
+    ax.legend(frameon=False, fontsize="small")
+    return figure_of(ax)
+
+
+ALL, BY_LOAD = _Comparison((DETAILED,), _with_all), _Comparison(LOADS, _with_pollux)
+
 HINDSIGHT = Reproduction(
     "Policies above the bound on any schedule, and what each piece of knowledge is worth",
-    _tasks,
-    _rows,
+    ALL.tasks,
+    ALL.rows,
     lambda _, rows: plot_above(rows),
+    shown=_summary,
+    ignores=("pollux", "seeds", "gaps"),
+    workloads=EIGHT,
+    quick_workloads=Plan.workloads,
+    note=NOTE,
+)
+
+HINDSIGHT_LOADS = Reproduction(
+    "Pollux above the bound on any schedule, by load",
+    BY_LOAD.tasks,
+    BY_LOAD.rows,
+    lambda _, rows: plot_loads(rows),
     shown=_summary,
     ignores=("pollux", "seeds", "gaps"),
     workloads=EIGHT,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goodalloc.data.applications.truth import applications_of
@@ -19,11 +19,10 @@ if TYPE_CHECKING:
     from goodalloc.experiments.support.tasks import Report
 
 #: Part of the progress of a day that its bound and ideal schedule count for.
-IDEAL_SHARE = 0.7
+IDEAL_SHARE = 0.4
 
-
-#: Seconds of a restart that costs next to nothing.
-BRIEF = 1.0
+#: Steps of the search of an ideal schedule for each of that of a schedule with restarts.
+STEPS_A_REPLAYED = 5
 
 
 class DayRecord(NamedTuple):
@@ -37,16 +36,16 @@ class DayRecord(NamedTuple):
         No schedule is below it.
     ideal
         Of the best ideal schedule.
+    planned
+        Of the best one in rounds with restarts, on nodes on which every number of GPUs fits.
     replayed
-        Of the best replayed one.
-    brief_restarts
-        Of the best replayed one where a restart takes `BRIEF` seconds.
+        Of its replay.
     """
 
     bound: float
     ideal: float
+    planned: float | None
     replayed: float | None
-    brief_restarts: float | None
 
 
 @dataclass(frozen=True)
@@ -91,26 +90,20 @@ class DayTask(RecordedTask):
             steps=self.steps,
             report=lambda share: report(IDEAL_SHARE * share),
         )
-        assert day.schedule is not None
-        values: list[float | None] = []
-        settings = (self.setting, replace(self.setting, restart_delay=BRIEF))
-        for number, setting in enumerate(settings):
-            if len(problem.supply.types) > 1:
-                values.append(None)
-                continue
+        planned = replayed = None
+        if len(problem.supply.types) == 1:
             found = replay_schedule(
                 problem,
                 day.schedule,
                 self.workload,
                 applications,
-                setting,
-                report=lambda share, done=number: report(  # type: ignore[misc]
-                    IDEAL_SHARE + (1.0 - IDEAL_SHARE) * (done + share) / len(settings)
-                ),
+                self.setting,
+                steps=self.steps // STEPS_A_REPLAYED,
+                report=lambda share: report(IDEAL_SHARE + (1.0 - IDEAL_SHARE) * share),
             )
-            values.append(found.value)
+            planned, replayed = found.planned, found.value
         bound = float(day.certificate["bound"])
-        return DayRecord(bound, day.schedule.value, *values)._asdict()
+        return DayRecord(bound, day.schedule.value, planned, replayed)._asdict()
 
     def found(self) -> DayRecord:
         """Return the record of a day that was worked out."""

@@ -40,7 +40,7 @@ class KnownTask(ReplayTask):
     def made_policy(self) -> Policy:
         """Return the policy with foresight."""
         problem = replayed_problem(self.workload, self.applications, self.setting)
-        return foreseeing(self.foresight, problem, self.setting)
+        return foreseeing(self.foresight, problem, self.applications, self.setting)
 
 
 def known_task(plan: Plan, workload: tuple[Submission, ...], foresight: Foresight) -> KnownTask:

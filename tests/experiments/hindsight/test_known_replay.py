@@ -33,8 +33,7 @@ def test_a_replay_with_hindsight_is_above_the_bound_and_near_the_ideal_schedule(
     """On a crowded little cluster."""
     problem = replayed_problem(JOBS, APPLICATIONS, SETTING)
     day = look_back(problem, steps=20)
-    assert day.schedule is not None
-    found = replay_schedule(problem, day.schedule, JOBS, APPLICATIONS, SETTING)
+    found = replay_schedule(problem, day.schedule, JOBS, APPLICATIONS, SETTING, steps=20)
     assert problem.total(found.completion) == pytest.approx(found.value)
     assert float(day.certificate["bound"]) <= found.value
     assert day.schedule.value * 0.98 < found.value < 2.0 * day.schedule.value
@@ -45,7 +44,13 @@ def test_every_policy_with_foresight_completes_the_jobs(foresight: Foresight) ->
     """The same replay twice gives the same times."""
     problem = replayed_problem(JOBS, APPLICATIONS, SETTING)
     first, second = (
-        completions(problem, JOBS, APPLICATIONS, SETTING, foreseeing(foresight, problem, SETTING))
+        completions(
+            problem,
+            JOBS,
+            APPLICATIONS,
+            SETTING,
+            foreseeing(foresight, problem, APPLICATIONS, SETTING),
+        )
         for _ in range(2)
     )
     assert np.isfinite(first).all()
@@ -55,7 +60,7 @@ def test_every_policy_with_foresight_completes_the_jobs(foresight: Foresight) ->
 def test_the_phase_of_a_job_follows_from_its_oracle() -> None:
     """In every round of a replay it is the epoch of the job."""
     problem = replayed_problem(JOBS, APPLICATIONS, SETTING)
-    policy = foreseeing("remaining work", problem, SETTING)
+    policy = foreseeing("remaining work", problem, APPLICATIONS, SETTING)
     simulator = Simulator(JOBS, APPLICATIONS, policy, replace(SETTING, knowledge="profiled"))
     epochs = 0
     while not simulator.finished:

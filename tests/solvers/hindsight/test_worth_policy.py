@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goodalloc.solvers.hindsight.worth_policy import PlannedWorths, WorthPolicy, best_numbers
+from goodalloc.solvers.hindsight.round_knapsack import best_numbers
+from goodalloc.solvers.hindsight.worth_policy import PlannedWorths, WorthPolicy
 
 
 @settings(max_examples=60, deadline=None)
@@ -41,4 +42,4 @@ def test_seconds_that_make_no_sense_are_refused(
 ) -> None:
     """One sentence names the number."""
     with pytest.raises(ValueError, match=complaint):
-        WorthPolicy({}, PlannedWorths({}), restart_delay, hold)
+        WorthPolicy({}, PlannedWorths({}), lambda _name, _gpus: (), restart_delay, hold)
