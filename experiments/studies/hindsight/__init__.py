@@ -1,0 +1,1 @@
+"""Studies of whole traces with hindsight."""
