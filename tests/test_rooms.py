@@ -90,6 +90,7 @@ ROOMS = {
         "studies.training",
         "studies.classical",
         "studies.comparisons",
+        "studies.hindsight",
         "studies",
         "cli",
         "benchmarks",

@@ -50,8 +50,8 @@ what:
                     aiturbo-replay, aiturbo-conditions; aiturbo
   other systems     allox, hesrpt, slaq, themis, themis-auctions, themis-searches, gandiva,
                     antman, time-shares, gavel, gavel-cost, gavel-levels, gavel-load,
-                    gavel-packing, traces; family compares all policies, profile-fits the models
-                    that ship
+                    gavel-packing, traces, hindsight-growth; family compares all policies,
+                    profile-fits the models that ship
   training here     digits-efficiency, adaptive-batch, elastic; training
 """
 

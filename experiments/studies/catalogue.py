@@ -152,7 +152,7 @@ STUDIES: Mapping[str, Entry] = {
 #: SLAQ (SoCC'17), AlloX (EuroSys'20), heSRPT (2020), Themis (NSDI'20), Gavel (OSDI'20) and POP
 #: (SOSP'21), Gandiva (OSDI'18) and AntMan (OSDI'20), whose jobs share GPUs; published traces of
 #: rigid jobs; of AITurbo (HPDC'21) the classifier, the step times, the exchange, beside Optimus
-#: (EuroSys'18), the overheads of real processes, and replays.
+#: (EuroSys'18), the overheads of real processes, and replays; whole traces with hindsight.
 OTHERS: Mapping[str, Entry] = {
     "synergy": Entry(
         "Synergy (OSDI'22): TUNE, greedy and proportional allocation against OPT",
@@ -238,6 +238,17 @@ OTHERS: Mapping[str, Entry] = {
         "gavel.time_share_gap:TIME_SHARES",
         minutes=2,
         clocked=("solve_seconds", "longest_seconds", "build_seconds"),
+    ),
+    "hindsight-growth": Entry(
+        "hindsight-growth: time and memory of bound and schedule with hindsight, up to 5,000 jobs",
+        "hindsight.growth:GROWTH",
+        clocked=(
+            "rates_seconds",
+            "bound_seconds",
+            "proof_seconds",
+            "schedule_seconds",
+            "peak_mebibytes",
+        ),
     ),
     "themis-searches": Entry(
         "Themis on searches of several trials, beside Gandiva, SLAQ and others",

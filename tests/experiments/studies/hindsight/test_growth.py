@@ -1,0 +1,64 @@
+"""Growth of bound and schedule with hindsight: traces of several days, rows and picture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from goodalloc.experiments.cli.main import main
+from goodalloc.experiments.studies.hindsight import growth
+from goodalloc.experiments.studies.hindsight.growth import (
+    DAY,
+    SIZES,
+    Size,
+    days_of_jobs,
+    growth_row,
+    plot_growth,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+
+def test_every_day_has_its_jobs_and_all_names_differ() -> None:
+    """Of eight hours each, in the order of their submission."""
+    jobs = days_of_jobs(Size(11, 3, 300.0), seed=2)
+    times = [job.time for job in jobs]
+    assert times == sorted(times)
+    assert [sum(time // DAY == day for time in times) for day in range(3)] == [4, 4, 3]
+    assert all(time % DAY < DAY / 3 for time in times)
+    assert len({job.name for job in jobs}) == 11
+
+
+def test_a_row_has_a_bound_below_its_schedule() -> None:
+    """On a trace of few jobs; seconds and memory are positive."""
+    row = growth_row(Size(6, 2, 1200.0), seed=0, steps=2)
+    assert 0.4 < row.bound_over_schedule <= 1.0
+    assert row.bound_s <= row.schedule_s
+    assert (row.jobs, row.days, row.gpus) == (6, 2, 4)
+    assert min(row[7:11]) > 0.0
+    assert 50 < row.peak_mebibytes < 10_000
+    assert len(plot_growth([row, row._replace(jobs=12)]).axes) == 2
+
+
+def test_traces_grow_to_thousands_of_jobs_of_a_week() -> None:
+    """From the published number of jobs; intervals never shrink."""
+    assert (SIZES[0].jobs, SIZES[-1].jobs, SIZES[-1].days) == (160, 5000, 7)
+    intervals = [size.interval for size in SIZES]
+    assert intervals == sorted(intervals)
+
+
+def test_reproduce_writes_rows_and_a_picture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Quickly, with few jobs."""
+    monkeypatch.setattr(growth, "QUICK_SIZES", (Size(4, 1, 1200.0), Size(6, 2, 1200.0)))
+    monkeypatch.setattr(growth, "STEPS", 1)
+    assert main(["reproduce", "hindsight-growth", "--quick", "--out", str(tmp_path)]) == 0
+    rows = pd.read_csv(tmp_path / "hindsight-growth-quick.csv")
+    assert rows.jobs.tolist() == [4, 6]
+    assert (rows.bound_s <= rows.schedule_s).all()
+    assert (tmp_path / "hindsight-growth-quick.png").stat().st_size > 5000
