@@ -44,7 +44,7 @@ what:
                     fig8c, fig9; pollux
   its questions     exactness, disturbances, scale, objectives, remaining-time, knowledge,
                     experience, noise, tie-rules, similar-jobs, genetic-budgets, equal-terms,
-                    advantage, overheads-pollux (up to hours each)
+                    advantage, overheads-pollux, hindsight-relaxations (up to hours each)
   types and cores   synergy, sia, sia-gavel, restrictions, mixed, openb
   AITurbo           predictability, step-times, step-bandwidth, exchange, overheads,
                     aiturbo-replay, aiturbo-conditions; aiturbo

@@ -134,6 +134,11 @@ STUDIES: Mapping[str, Entry] = {
         "Step times predicted from jobs of other applications, one left out at a time",
         "comparisons.similar_jobs:SIMILAR_JOBS",
     ),
+    "hindsight-relaxations": Entry(
+        "hindsight-relaxations: what each relaxation of the bound on every schedule costs",
+        "hindsight.relaxations:RELAXATIONS",
+        clocked=("seconds",),
+    ),
     "advantage": Entry(
         "Shares of batch sizes, knowledge and scheduling in Pollux's advantage",
         "comparisons.advantage:ADVANTAGE",

@@ -28,7 +28,6 @@ from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.milp.highs_program import run_mixed_integer
 
-
 #: Most seconds of all jobs together; every case has as many intervals, so that one compiles.
 MOST = 42
 

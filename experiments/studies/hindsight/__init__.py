@@ -1,0 +1,1 @@
+"""Studies of bounds on whole traces."""
