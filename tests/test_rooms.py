@@ -82,6 +82,7 @@ ROOMS = {
         "hindsight",
         "studies.framework",
         "studies.pollux",
+        "studies.hindsight",
         "studies.sia_and_synergy",
         "studies.gavel",
         "studies.shared_gpus",

@@ -44,7 +44,8 @@ what:
                     fig8c, fig9; pollux
   its questions     exactness, disturbances, scale, objectives, remaining-time, knowledge,
                     experience, noise, tie-rules, similar-jobs, genetic-budgets, equal-terms,
-                    advantage, hindsight, overheads-pollux (up to hours each)
+                    advantage, overheads-pollux (up to hours each)
+  hindsight         hindsight, hindsight-loads, hindsight-relaxations, hindsight-growth
   types and cores   synergy, sia, sia-gavel, restrictions, mixed, openb
   AITurbo           predictability, step-times, step-bandwidth, exchange, overheads,
                     aiturbo-replay, aiturbo-conditions; aiturbo

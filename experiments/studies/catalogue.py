@@ -142,6 +142,11 @@ STUDIES: Mapping[str, Entry] = {
         "Pollux above the bound on any schedule, by load",
         "hindsight.above_bound:HINDSIGHT_LOADS",
     ),
+    "hindsight-relaxations": Entry(
+        "hindsight-relaxations: what each relaxation of the bound on every schedule costs",
+        "hindsight.relaxations:RELAXATIONS",
+        clocked=("seconds",),
+    ),
     "advantage": Entry(
         "Shares of batch sizes, knowledge and scheduling in Pollux's advantage",
         "comparisons.advantage:ADVANTAGE",

@@ -3,7 +3,11 @@ from .best_prices import Stage as Stage
 from .best_prices import hindsight_bound as hindsight_bound
 from .best_prices import horizon_of as horizon_of
 from .best_prices import stages_to as stages_to
+from .free_multipliers import with_free_multipliers as with_free_multipliers
 from .known_work import RemainingWorths as RemainingWorths
+from .lone_schedules import lone_job_costs as lone_job_costs
+from .order_of_phases import ordered_job_bounds as ordered_job_bounds
+from .phase_windows import windowed_job_bounds as windowed_job_bounds
 from .priced_jobs import PricedJobs as PricedJobs
 from .priced_jobs import price_jobs as price_jobs
 from .priced_schedule import Steps as Steps
