@@ -51,7 +51,7 @@ what:
                     aiturbo-replay, aiturbo-conditions; aiturbo
   other systems     allox, hesrpt, slaq, themis, themis-auctions, themis-searches, gandiva,
                     antman, time-shares, gavel, gavel-cost, gavel-levels, gavel-load,
-                    gavel-packing, traces, hindsight-growth; family compares all policies,
+                    gavel-packing, traces; family compares all policies,
                     profile-fits the models that ship
   training here     digits-efficiency, adaptive-batch, elastic; training
 """

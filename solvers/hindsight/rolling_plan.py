@@ -46,13 +46,13 @@ class RollingWorths:
     Raises
     ------
     ValueError
-        If a number is negative, or `every` is 0.
+        If a number is negative, or `every` or `steps` is 0.
     """
 
     problem: OfflineProblem
     ahead: float = 0.0
     every: float = 600.0
-    steps: int = 0
+    steps: int = 10
     seed: int = 0
     _planned_at: float = field(default=-np.inf, init=False)
     _names: tuple[str, ...] = field(default=(), init=False)
@@ -61,7 +61,7 @@ class RollingWorths:
     def __post_init__(self) -> None:
         require_number("Plan: ahead", self.ahead, minimum=0.0)
         require_number("Plan: every", self.every, minimum=0.0, strict=True)
-        require_count("Plan: steps", self.steps, minimum=0)
+        require_count("Plan: steps", self.steps, minimum=1)
         require_count("Plan: seed", self.seed, minimum=0)
 
     def worths(self, round_: Round, phases: Sequence[int]) -> list[float]:

@@ -79,7 +79,7 @@ def test_the_phase_of_a_job_follows_from_its_oracle() -> None:
     [
         ({"ahead": -1.0}, "ahead is -1"),
         ({"every": 0.0}, "every is 0"),
-        ({"steps": -1}, "steps is -1"),
+        ({"steps": 0}, "steps is 0"),
         ({"seed": -1}, "seed is -1"),
     ],
 )
