@@ -28,8 +28,9 @@ from goodalloc.models.classical.hesrpt import least_flow_time
 if TYPE_CHECKING:
     from goodalloc.models.hindsight.offline_problem import OfflineProblem, Training
 
-#: Powers that are tried, and in how many steps the best is looked for between its neighbours.
-POWERS, STEPS = np.linspace(0.02, 0.98, 49), 9
+#: Powers that are tried, in how many steps the best is looked for between its neighbours, and how
+#: often.
+POWERS, STEPS, TIMES = np.linspace(0.02, 0.98, 49), 6, 3
 
 
 def power_law_bound(problem: OfflineProblem, power: float | None = None) -> float:
@@ -83,8 +84,10 @@ def power_law_bound(problem: OfflineProblem, power: float | None = None) -> floa
         return weight * bound(power)
     best = max(POWERS.tolist(), key=bound)
     step = float(POWERS[1] - POWERS[0])
-    nearby = np.linspace(best - step, best + step, 2 * STEPS + 1)[1:-1]
-    return weight * max(map(bound, nearby.tolist()))
+    for _ in range(TIMES):
+        nearby = np.linspace(best - step, best + step, 2 * STEPS + 1)[1:-1]
+        best, step = max(nearby.tolist(), key=bound), step / STEPS
+    return weight * bound(best)
 
 
 def _size(training: Training, most: float, power: float) -> float:
