@@ -18,6 +18,7 @@ from goodalloc.experiments.hindsight.bound_file import (
 from goodalloc.formulations.hindsight.closed_forms import best_closed_form
 from goodalloc.models.hindsight.offline_schedule import completion_times, schedule_violations
 from goodalloc.solvers.hindsight.best_prices import hindsight_bound, stages_to
+from goodalloc.solvers.hindsight.free_multipliers import with_free_multipliers
 from goodalloc.solvers.hindsight.schedule_search import find_schedule
 from goodalloc.solvers.interface.stop import Stop
 
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from goodalloc.models.hindsight.offline_problem import OfflineProblem
     from goodalloc.solvers.hindsight.best_prices import HindsightBound
     from goodalloc.solvers.hindsight.schedule_search import HindsightSchedule
+
+#: Most jobs each of which gets multipliers of its own, as every job is priced with those of all.
+MOST_FREE = 1000
 
 #: Share of the progress that the search of the bound counts for.
 BOUND_SHARE = 0.3
@@ -196,6 +200,8 @@ def look_back(
     bound = hindsight_bound(
         problem, stages_to(interval), report=lambda share, _: report(BOUND_SHARE * share)
     )
+    if len(problem.jobs) <= MOST_FREE:
+        bound = with_free_multipliers(problem, bound)
     certificate = bound_document(problem, bound)
     schedule = find_schedule(
         problem,
