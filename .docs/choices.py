@@ -106,6 +106,7 @@ TUTORIALS = (
     "compare_heuristic",
     "own_policy",
     "own_trace",
+    "look_back",
     "mixed_clusters",
     "add_constraint",
     "export_and_solve",

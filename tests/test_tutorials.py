@@ -18,7 +18,7 @@ TUTORIALS = Path(__file__).resolve().parent.parent / "experiments" / "tutorials"
 EXTRAS = {"measure_and_train": "torch"}
 
 #: Tutorials that take more than a few seconds.
-SLOW = {"measure_and_train", "own_policy", "results_in_pandas"}
+SLOW = {"look_back", "measure_and_train", "own_policy", "results_in_pandas"}
 
 CELL = re.compile(r"^```\{code-cell\}(?: ipython3)?\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 
