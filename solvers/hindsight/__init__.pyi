@@ -1,3 +1,5 @@
+from .active_jobs import Steps as Steps
+from .active_jobs import hull_steps as hull_steps
 from .best_prices import HindsightBound as HindsightBound
 from .best_prices import Stage as Stage
 from .best_prices import hindsight_bound as hindsight_bound
@@ -5,9 +7,7 @@ from .best_prices import horizon_of as horizon_of
 from .best_prices import stages_to as stages_to
 from .priced_jobs import PricedJobs as PricedJobs
 from .priced_jobs import price_jobs as price_jobs
-from .priced_schedule import Steps as Steps
 from .priced_schedule import WorthScheduler as WorthScheduler
-from .priced_schedule import hull_steps as hull_steps
 from .schedule_search import HindsightSchedule as HindsightSchedule
 from .schedule_search import find_schedule as find_schedule
 from .schedule_search import rule_of_thumb as rule_of_thumb

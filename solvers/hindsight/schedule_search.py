@@ -2,9 +2,9 @@
 
 It starts from rules of thumb, the worth of a unit of progress falling with a power of what the
 whole job costs, and from the multipliers of a bound, which are better by far. Then it changes
-worths by random factors, and keeps what is better: of a few jobs, or of two that are there at the
-same time, of which one gets more and the other less. With several types of GPU it also changes the
-prices at which they are compared.
+worths by random factors, and keeps what is better: of a few jobs that begin one after the other, or
+of two that are there at the same time, of which one gets more and the other less. With several
+types of GPU it also changes the prices at which they are compared.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.formulations.hindsight.price_bound import unit_costs
-from goodalloc.solvers.hindsight.priced_schedule import WorthScheduler
+from goodalloc.solvers.hindsight.priced_schedule import Change, WorthScheduler
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
 
@@ -36,6 +36,9 @@ SECONDS, POWERS = (0.0, 3.0, 10.0), (0.4, 0.5, 0.6)
 
 #: Mean numbers of jobs that a step of the search changes, and deviations of the logarithm.
 CHANGED, DEVIATIONS = (1.0, 3.0, 10.0), (0.2, 0.6, 1.5)
+
+#: Jobs among which these are, next to each other by their begins: a change takes effect only later.
+NEAR = 40
 
 #: Part of the steps that change two jobs at the same time, and of those that change a price, too.
 PAIRS, PRICES = 0.4, 0.2
@@ -136,20 +139,22 @@ def find_schedule(
     ]
     best = int(np.argmin(values))
     (worth, prices), value = starts[best], values[best]
-    lists = [own.tolist() for own in worth]
-    ends = scheduler.run(worth, prices=prices.tolist())
-    random, factors = np.random.default_rng(seed), np.ones(len(problem.jobs))
+    lists, factors = [own.tolist() for own in worth], np.ones(len(problem.jobs))
+    trail = scheduler.trail(lists, factors.tolist(), prices=prices.tolist())
+    random = np.random.default_rng(seed)
     begins = np.array([job.begin for job in problem.jobs])
     for step in itertools.count():
         if stop.reached(seconds=watch.seconds, iterations=step):
             break
-        own = factors * np.exp(_shift(random, begins, ends))
-        asked = prices
+        shift = _shift(random, begins, np.array(trail.ends))
+        own, asked = factors * np.exp(shift), prices
+        change: Change | None = Change(trail, np.flatnonzero(shift).tolist())
         if len(prices) > 1 and random.random() < PRICES:
             asked = prices * np.exp(random.normal(0.0, random.choice(DEVIATIONS), len(prices)))
-        now = scheduler.run_lists(lists, own.tolist(), prices=asked.tolist())
-        if (total := problem.total(now)) < value:
-            value, factors, prices, ends = total, own, asked, now
+            change = None
+        now = scheduler.trail(lists, own.tolist(), prices=asked.tolist(), after=change)
+        if (total := problem.total(now.ends)) < value:
+            value, factors, prices, trail = total, own, asked, now
         report(step + 1, value)
     final = tuple(w * f for w, f in zip(worth, factors.tolist(), strict=True))
     segments: OfflineSchedule = {}
@@ -199,6 +204,8 @@ def _shift(
         shift[random.choice(beside)] = -more
         shift[one] = more
         return shift
-    changed = random.random(jobs) < random.choice(CHANGED) / jobs
-    changed[random.integers(jobs)] = True
-    return np.asarray(np.where(changed, random.normal(0.0, deviation, jobs), 0.0))
+    near = np.argsort(abs(begins - begins[random.integers(jobs)]), kind="stable")[:NEAR]
+    changed = near[random.random(near.size) < random.choice(CHANGED) / near.size]
+    changed = np.append(changed, near[0])
+    shift[changed] = random.normal(0.0, deviation, changed.size)
+    return shift
