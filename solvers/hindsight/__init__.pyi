@@ -1,3 +1,5 @@
+from .active_jobs import Steps as Steps
+from .active_jobs import hull_steps as hull_steps
 from .best_prices import HindsightBound as HindsightBound
 from .best_prices import Stage as Stage
 from .best_prices import hindsight_bound as hindsight_bound
@@ -10,9 +12,7 @@ from .order_of_phases import ordered_job_bounds as ordered_job_bounds
 from .phase_windows import windowed_job_bounds as windowed_job_bounds
 from .priced_jobs import PricedJobs as PricedJobs
 from .priced_jobs import price_jobs as price_jobs
-from .priced_schedule import Steps as Steps
 from .priced_schedule import WorthScheduler as WorthScheduler
-from .priced_schedule import hull_steps as hull_steps
 from .restarting_schedule import RestartingScheduler as RestartingScheduler
 from .rolling_plan import RollingWorths as RollingWorths
 from .round_knapsack import best_numbers as best_numbers

@@ -2,21 +2,21 @@
 
 It starts from rules of thumb, the worth of a unit of progress falling with a power of what the
 whole job costs, and from the multipliers of a bound, which are better by far. Then it changes
-worths by random factors, and keeps what is better: of a few jobs, or of two that are there at the
-same time, of which one gets more and the other less. With several types of GPU it also changes the
-prices at which they are compared.
+worths by random factors, and keeps what is better: of a few jobs that begin one after the other, or
+of two that are there at the same time, of which one gets more and the other less. With several
+types of GPU it also changes the prices at which they are compared.
 """
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from goodalloc.formulations.hindsight.price_bound import unit_costs
-from goodalloc.solvers.hindsight.priced_schedule import WorthScheduler
+from goodalloc.solvers.hindsight.priced_schedule import Change, Trail, WorthScheduler
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
 
@@ -39,6 +39,9 @@ SECONDS, POWERS = (0.0, 3.0, 10.0), (0.4, 0.5, 0.6)
 
 #: Mean numbers of jobs that a step of the search changes, and deviations of the logarithm.
 CHANGED, DEVIATIONS = (1.0, 3.0, 10.0), (0.2, 0.6, 1.5)
+
+#: Jobs among which these are, next to each other by their begins: a change takes effect only later.
+NEAR = 40
 
 #: Part of the steps that change two jobs at the same time, and of those that change a price, too.
 PAIRS, PRICES = 0.4, 0.2
@@ -141,8 +144,8 @@ def find_schedule(
     worth, prices = starts[best]
     lists = [own.tolist() for own in worth]
 
-    def run(factors: Floats, asked: Floats) -> Floats:
-        return scheduler.run_lists(lists, factors.tolist(), prices=asked.tolist())
+    def run(factors: Floats, asked: Floats, after: Change | None) -> Trail:
+        return scheduler.trail(lists, factors.tolist(), prices=asked.tolist(), after=after)
 
     search = _Search(problem, run, watch, report)
     factors, prices = search.improve(prices, values[best], np.random.default_rng(seed))
@@ -183,17 +186,34 @@ def best_worths(
     def scaled(factors: Floats) -> Worths:
         return [w * f for w, f in zip(starts[best], factors.tolist(), strict=True)]
 
-    search = _Search(problem, lambda factors, _: run(scaled(factors)), watch, report)
+    def begun(factors: Floats, _prices: Floats, _after: object) -> _Ends:
+        return _Ends(run(scaled(factors)).tolist())
+
+    search = _Search(problem, begun, watch, report)
     factors, _ = search.improve(np.ones(1), values[best], np.random.default_rng(seed))
     return tuple(scaled(factors))
 
 
+class _Ends(NamedTuple):
+    """Schedule of which the completion times alone are known."""
+
+    ends: Sequence[float]
+
+
+#: Schedule of a search.
+FoundT = TypeVar("FoundT", Trail, _Ends)
+
+
 @dataclass(frozen=True)
-class _Search:
-    """Local search over factors on the worths of jobs, and prices of types of GPU."""
+class _Search(Generic[FoundT]):
+    """Local search over factors on the worths of jobs, and prices of types of GPU.
+
+    A schedule is made by factors and prices; after one that differs in some jobs only, it may go on
+    from there.
+    """
 
     problem: OfflineProblem
-    run: Callable[[Floats, Floats], Floats]
+    run: Callable[[Floats, Floats, Change | None], FoundT]
     watch: Watch
     report: Callable[[int, float], None]
 
@@ -203,17 +223,20 @@ class _Search:
         """Return better factors and prices than ones, whose objective is `value`."""
         factors = np.ones(len(self.problem.jobs))
         begins = np.array([job.begin for job in self.problem.jobs])
-        ends = self.run(factors, prices)
+        best = self.run(factors, prices, None)
         for step in itertools.count():
             if self.watch.stop.reached(seconds=self.watch.seconds, iterations=step):
                 break
-            own = factors * np.exp(_shift(random, begins, ends))
-            asked = prices
+            shift = _shift(random, begins, np.array(best.ends))
+            own, asked, after = factors * np.exp(shift), prices, None
+            if isinstance(best, Trail):
+                after = Change(best, np.flatnonzero(shift).tolist())
             if len(prices) > 1 and random.random() < PRICES:
                 asked = prices * np.exp(random.normal(0.0, random.choice(DEVIATIONS), len(prices)))
-            now = self.run(own, asked)
-            if (total := self.problem.total(now)) < value:
-                value, factors, prices, ends = total, own, asked, now
+                after = None
+            now = self.run(own, asked, after)
+            if (total := self.problem.total(now.ends)) < value:
+                value, factors, prices, best = total, own, asked, now
             self.report(step + 1, value)
         return factors, prices
 
@@ -258,6 +281,8 @@ def _shift(
         shift[random.choice(beside)] = -more
         shift[one] = more
         return shift
-    changed = random.random(jobs) < random.choice(CHANGED) / jobs
-    changed[random.integers(jobs)] = True
-    return np.asarray(np.where(changed, random.normal(0.0, deviation, jobs), 0.0))
+    near = np.argsort(abs(begins - begins[random.integers(jobs)]), kind="stable")[:NEAR]
+    changed = near[random.random(near.size) < random.choice(CHANGED) / near.size]
+    changed = np.append(changed, near[0])
+    shift[changed] = random.normal(0.0, deviation, changed.size)
+    return shift

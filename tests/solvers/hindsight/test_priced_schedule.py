@@ -22,7 +22,7 @@ from goodalloc.models.hindsight.offline_problem import (
 )
 from goodalloc.models.hindsight.offline_schedule import completion_times, schedule_violations
 from goodalloc.models.round.cluster import Cluster
-from goodalloc.solvers.hindsight.priced_schedule import WorthScheduler
+from goodalloc.solvers.hindsight.priced_schedule import Change, WorthScheduler
 from goodalloc.solvers.hindsight.schedule_search import rule_of_thumb
 from tests.support.hindsight.plain_schedule import plain_schedule
 from tests.support.hindsight.tiny_traces import UNIT, tiny_trace
@@ -113,3 +113,20 @@ def test_a_job_leaves_its_type_for_gpus_that_are_left() -> None:
     problem = OfflineProblem((training,), (OfflineJob("a", "one", 0.0, 0.0),), supply)
     assert WorthScheduler(problem, 10.0).run([np.array([1.0])]).tolist() == [20.0]
     assert WorthScheduler(problem, 10.0, fill=False).run([np.array([1.0])]).tolist() == [40.0]
+
+
+@given(SEEDS, st.integers(1, 2))
+def test_a_schedule_that_follows_another_one_is_the_same_as_from_the_start(
+    seed: int, types: int
+) -> None:
+    """After a change of the worths of some jobs, and of others after that."""
+    problem = tiny_trace(seed, types=types)
+    scheduler, random = WorthScheduler(problem, UNIT / 3), np.random.default_rng(seed)
+    worth = [own.tolist() for own in drawn_worths(problem, seed)]
+    factors = np.ones(len(worth))
+    trail = scheduler.trail(worth, factors.tolist())
+    for _ in range(3):
+        jobs = random.choice(len(worth), random.integers(1, len(worth) + 1), replace=False)
+        factors[jobs] *= random.lognormal(0.0, 1.0, jobs.size)
+        trail = scheduler.trail(worth, factors.tolist(), after=Change(trail, jobs.tolist()))
+        assert trail == scheduler.trail(worth, factors.tolist())

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.models.hindsight.offline_schedule import Segment
-from goodalloc.solvers.hindsight.priced_schedule import ROUNDING, hull_steps
+from goodalloc.solvers.hindsight.active_jobs import hull_steps
+from goodalloc.solvers.hindsight.priced_schedule import ROUNDING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
