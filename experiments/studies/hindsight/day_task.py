@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goodalloc.data.applications.truth import applications_of
 from goodalloc.data.documents.traces_digest import traces_digest
-from goodalloc.experiments.hindsight.day import look_back
-from goodalloc.experiments.hindsight.known_replay import replay_schedule
-from goodalloc.experiments.hindsight.problem_of_replay import replayed_problem
 from goodalloc.experiments.studies.framework.recorded_task import RecordedTask
 from goodalloc.experiments.support.version import library_version
 
@@ -82,6 +79,10 @@ class DayTask(RecordedTask):
 
     def work(self, report: Report) -> dict[str, float | None]:
         """Bound the day, find a schedule, and replay it."""
+        from goodalloc.experiments.hindsight.day import look_back  # not needed to describe a day
+        from goodalloc.experiments.hindsight.known_replay import replay_schedule
+        from goodalloc.experiments.hindsight.problem_of_replay import replayed_problem
+
         applications = applications_of(self.traces)
         problem = replayed_problem(self.workload, applications, self.setting)
         day = look_back(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from goodalloc.experiments.hindsight.known_replay import foreseeing
-from goodalloc.experiments.hindsight.problem_of_replay import replayed_problem
 from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.replay.replay_task import ReplayTask
 from goodalloc.experiments.support.records import digest
@@ -39,6 +37,11 @@ class KnownTask(ReplayTask):
 
     def made_policy(self) -> Policy:
         """Return the policy with foresight."""
+        from goodalloc.experiments.hindsight.known_replay import (
+            foreseeing,
+        )  # not needed to describe a replay
+        from goodalloc.experiments.hindsight.problem_of_replay import replayed_problem
+
         problem = replayed_problem(self.workload, self.applications, self.setting)
         return foreseeing(self.foresight, problem, self.applications, self.setting)
 

@@ -33,7 +33,11 @@ if TYPE_CHECKING:
     )
     from goodalloc.experiments.studies.hindsight.day_task import DayRecord
 
-JOBS = tuple(job for job in draw_workload(3, jobs=60) if job.application in {"ncf", "cifar10"})[:4]
+JOBS = tuple(
+    job
+    for job in draw_workload(3, jobs=60)
+    if job.application in {"ncf", "cifar10"} and job.replicas <= 4
+)[:4]
 SETTING = Setting(Cluster.uniform(1, 4))
 
 
