@@ -4,7 +4,8 @@ For every day (a workload at a load, on 64 GPUs) there is a bound below which no
 whatever the scheduler knows, an ideal schedule with hindsight, and one that was replayed by the
 simulator's rules. Between these and Pollux stand policies that know a part of what is to come, so
 that the distance from Pollux to the bound splits into what each piece of knowledge is worth
-(`LADDER`). At load 1 all policies of `equal-terms` stand beside them, and further ones.
+(`LADDER`). At load 1 the policies of `equal-terms`, told what they are told as published, with
+either batch size, and further ones stand beside them.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from goodalloc.experiments.studies.comparisons.terms import POLLUX, USUAL, Cell,
 from goodalloc.experiments.studies.framework.reproduction import EIGHT, Plan, Reproduction
 from goodalloc.experiments.studies.hindsight.day_task import DayTask
 from goodalloc.experiments.studies.hindsight.known_task import known_task
+from goodalloc.solvers.policies.policy_table import POLICIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,17 +43,7 @@ if TYPE_CHECKING:
 LOADS, DETAILED = (0.5, 1.0, 1.5, 2.0), 1.0
 
 #: Further policies at the detailed load, with the terms that they have as published.
-FURTHER = (
-    "pollux-greedy",
-    "sia",
-    "tiresias-gittins",
-    "themis-exact",
-    "gavel-makespan",
-    "gavel-finish-time",
-    "gavel-completion",
-    "gavel-throughput",
-    "allox",
-)
+FURTHER = ("pollux-greedy", "tiresias-gittins", "allox")
 
 #: Steps of the search of an ideal schedule; of a quick run.
 STEPS, QUICK_STEPS = 1000, 50
@@ -113,7 +105,10 @@ def _with_pollux(plan: Plan, load: float) -> dict[Cell, list[ReplayTask]]:
     """Return replays of Pollux at a load, with what it measured and with a profile."""
     workloads = [plan.workload(number, load=load) for number in plan.workloads]
     found = {}
-    for setting in (Setting(), Setting(knowledge="profiled")):
+    for setting in (
+        Setting(batch_sizes="adaptive"),
+        Setting(batch_sizes="adaptive", knowledge="profiled"),
+    ):
         tasks = [plan.replay("pollux", jobs, setting=setting) for jobs in workloads]
         found[Cell("pollux", *tasks[0].terms)] = tasks
     return found
@@ -123,7 +118,12 @@ def _with_all(plan: Plan, load: float) -> dict[Cell, list[ReplayTask]]:
     """Return replays of every policy, one for every workload; the load is 1."""
     assert load == DETAILED
     workloads = [plan.workload(number) for number in plan.workloads]
-    found = {cell: tasks for cell, tasks in replays(plan).items() if cell.interval == USUAL}
+    found = {
+        cell: tasks
+        for cell, tasks in replays(plan).items()
+        if cell.interval == USUAL
+        and (cell.policy == "pollux" or cell.knows == POLICIES[cell.policy].knows)
+    }
     for policy in () if plan.quick else FURTHER:
         tasks = [plan.replay(policy, jobs) for jobs in workloads]
         found.setdefault(Cell(policy, *tasks[0].terms), tasks)
