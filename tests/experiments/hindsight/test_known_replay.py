@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import get_args
 
@@ -10,6 +11,7 @@ import pytest
 
 from goodalloc.data.applications.application import profiled_applications
 from goodalloc.data.workloads.generator import draw_workload
+from goodalloc.experiments.checkpoints.policy_memory import Memory
 from goodalloc.experiments.hindsight.day import look_back
 from goodalloc.experiments.hindsight.known_replay import (
     Foresight,
@@ -88,3 +90,23 @@ def test_plans_that_make_no_sense_are_refused(changes: dict[str, float], complai
     problem = replayed_problem(JOBS[:1], APPLICATIONS, SETTING)
     with pytest.raises(ValueError, match=complaint):
         RollingWorths(problem, **changes)  # type: ignore[arg-type]
+
+
+def test_plans_are_remembered_in_a_checkpoint() -> None:
+    """A policy that is made anew goes on with the plan of the one before."""
+    at_once = tuple(replace(job, time=0) for job in JOBS)
+    problem = replayed_problem(at_once, APPLICATIONS, SETTING)
+    first, second = (
+        foreseeing("arrivals of an hour", problem, APPLICATIONS, SETTING) for _ in range(2)
+    )
+    memory = Memory(first)
+    simulator = Simulator(at_once, APPLICATIONS, first, replace(SETTING, knowledge="profiled"))
+    records = [simulator.step() for _ in range(12)]
+    record = next(one for one in reversed(records) if one is not None)
+    Memory(second).unpack(json.loads(json.dumps(memory.pack())))
+    assert isinstance(first.appraiser, RollingWorths)
+    assert isinstance(second.appraiser, RollingWorths)
+    phases = [0] * len(record.round_.jobs)
+    told = [policy.appraiser.worths(record.round_, phases) for policy in (first, second)]
+    assert told[0] == told[1]
+    assert vars(second.appraiser)["_planned_at"] == vars(first.appraiser)["_planned_at"] > 0
