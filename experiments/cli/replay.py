@@ -150,16 +150,17 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
             steps=arguments.steps,
             report=lambda share: report(0.8 * share),
         )
-        if len(problem.supply.types) == 1:
-            replayed = replay_schedule(
-                problem,
-                day.schedule,
-                workload,
-                applications,
-                setting,
-                report=lambda share: report(0.8 + 0.2 * share),
-            )
-            day = replace(day, replayed=replayed)
+        replayed = replay_schedule(
+            problem,
+            day.schedule,
+            workload,
+            applications,
+            setting,
+            steps=arguments.steps,
+            seed=arguments.search_seed,
+            report=lambda share: report(0.8 + 0.2 * share),
+        )
+    day = replace(day, replayed=replayed)
     written = day.write(folder, arguments.pictures)
     text = [day.text, f"written to {folder}: {', '.join(written)}"]
     return Output("\n\n".join(text), day.data)

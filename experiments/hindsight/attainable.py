@@ -71,7 +71,7 @@ class Attainable:
         return replace(problem, trainings=tuple(trainings))
 
     def _own(self, application: str) -> Placements:
-        (gpu_type,) = self.cluster.gpu_types or ("",)
+        (gpu_type,) = self.cluster.gpu_types
         if application not in self._placements:
             self._placements[application] = Placements(
                 self.applications[application], self.cluster, gpu_type

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -64,7 +65,7 @@ class HindsightDay:
     schedule: HindsightSchedule
     replayed: ReplayedSchedule | None = None
 
-    @property
+    @cached_property
     def closed_form(self) -> ClosedForm | None:
         """The best bound in closed form; None unless it is greater than the certified one."""
         found = best_closed_form(self.problem)
@@ -211,10 +212,28 @@ def look_back(
         stop=Stop(iterations=steps),
         report=lambda step, _: report(BOUND_SHARE + (1 - BOUND_SHARE) * step / steps),
     )
+    require_sound(problem, schedule, float(certificate["bound"]))
+    return HindsightDay(problem, bound, certificate, schedule)
+
+
+def require_sound(problem: OfflineProblem, schedule: HindsightSchedule, proved: float) -> None:
+    """Refuse a schedule that is not feasible, or below the bound.
+
+    Parameters
+    ----------
+    problem, schedule
+        The problem, and a schedule of it.
+    proved
+        Bound on all schedules.
+
+    Raises
+    ------
+    ValueError
+        If it is.
+    """
     found = schedule_violations(problem, schedule.segments)
     ends = completion_times(problem, schedule.segments)
-    if not found and problem.total(ends) < float(certificate["bound"]):
+    if not found and problem.total(ends) < proved:
         found = ["It is below the bound of every schedule."]
     if found:
         raise ValueError(f"Schedule with hindsight: {found[0]}")
-    return HindsightDay(problem, bound, certificate, schedule)

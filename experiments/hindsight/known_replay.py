@@ -8,10 +8,12 @@ batch sizes as well as their models tell.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
+from goodalloc.data.workloads.generator import HOUR
 from goodalloc.experiments.hindsight.attainable import Attainable
 from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.models.support.validation import require_choice
@@ -46,15 +48,13 @@ HOLDS = (100.0, 150.0, 200.0, 300.0, 450.0)
 #: Part of the progress that the search counts for.
 SEARCH_SHARE = 0.6
 
-#: Steps of the search of worths, in schedules with restarts.
-STEPS = 300
+#: Steps of the search of an ideal schedule for each of that of worths with restarts, which takes
+#: several times as long.
+STEPS_A_REPLAYED = 5
 
 #: Knowledge of a policy: the true work that is left of the jobs that are there; that, in plans made
 #: anew; and the arrivals of the next hour in these plans, too.
 Foresight = Literal["remaining work", "plans", "arrivals of an hour"]
-
-#: Seconds of arrivals that the last of these knows.
-HOUR = 3600.0
 
 
 def foreseeing(
@@ -85,7 +85,7 @@ def foreseeing(
     trainings = {training.name: training for training in own.trainings}
     appraiser: Appraiser = RemainingWorths(trainings)
     if foresight != "remaining work":
-        appraiser = RollingWorths(own, HOUR if foresight == "arrivals of an hour" else 0.0)
+        appraiser = RollingWorths(own, float(HOUR) if foresight == "arrivals of an hour" else 0.0)
     return WorthPolicy(trainings, appraiser, attainable.spreads, setting.restart_delay)
 
 
@@ -115,11 +115,13 @@ def replay_schedule(
     applications: Mapping[str, Application],
     setting: Setting,
     *,
-    steps: int = STEPS,
+    steps: int = 1000,
     seed: int = 0,
     report: Callable[[float], None] = lambda _share: None,
-) -> ReplayedSchedule:
+) -> ReplayedSchedule | None:
     """Search worths that are good with restarts, and replay by them.
+
+    None on GPUs of several types, where nothing is replayed.
 
     Parameters
     ----------
@@ -128,27 +130,30 @@ def replay_schedule(
     workload, applications, setting
         The submitted jobs, the true applications, and the conditions of the replay.
     steps, seed
-        Steps and seed of the search.
+        Steps of the search of an ideal schedule, to which this one keeps a proportion, and seed.
     report
         Callback for the share that is done.
     """
+    if len(problem.supply.types) > 1:
+        return None
+    steps = max(steps // STEPS_A_REPLAYED, 1)
     attainable = Attainable(applications, setting.cluster)
     own = attainable.problem(problem)
     starts = [
         schedule.worth,
         *(rule_of_thumb(own, second, power) for second in SECONDS for power in POWERS),
     ]
-    scheduler = min(
-        (
-            RestartingScheduler(own, float(setting.interval), setting.restart_delay, hold)
-            for hold in HOLDS
-        ),
-        key=lambda one: min(own.total(one.run(start)) for start in starts),
+    schedulers = [
+        RestartingScheduler(own, float(setting.interval), setting.restart_delay, hold)
+        for hold in HOLDS
+    ]
+    scheduler, start = min(
+        product(schedulers, starts), key=lambda pair: own.total(pair[0].run(pair[1]))
     )
     worths = best_worths(
         own,
         scheduler.run,
-        starts,
+        [start],
         seed=seed,
         stop=Stop(iterations=steps),
         report=lambda step, _: report(SEARCH_SHARE * step / steps),

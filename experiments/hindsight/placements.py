@@ -48,10 +48,9 @@ class Placements:
     """
 
     def __init__(self, application: Application, cluster: Cluster, gpu_type: str) -> None:
-        own = [group for group in cluster.groups if group.gpu_type == gpu_type]
-        self._per_node = max(group.gpus for group in own)
-        self._nodes = sum(group.nodes for group in own)
-        self.num_gpus = sum(group.nodes * group.gpus for group in own)
+        self._per_node = cluster.most_per_node[gpu_type]
+        self._nodes = cluster.node_types.count(gpu_type)
+        self.num_gpus = cluster.type_gpus[gpu_type]
         self._application, self._gains = application.on(gpu_type), _Gains(application)
 
     def spreads(self, gpus: int) -> Iterator[Spread]:

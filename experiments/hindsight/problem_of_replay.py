@@ -75,7 +75,7 @@ def replayed_problem(
             raise ValueError(
                 f"Group '{group.name}': it has {amount:g} of {resource} a node; expected GPUs only."
             )
-    types = cluster.gpu_types or ("",)
+    types = cluster.gpu_types
     jobs = []
     for job in workload:
         own = applications[job.application].restart_delay
@@ -115,13 +115,8 @@ def supply_of(setting: Setting, types: Sequence[str]) -> Supply:
     for time in times:
         lost = [outage.nodes for outage in setting.outages if outage.start <= time < outage.end]
         there = setting.cluster.resized(setting.cluster.num_nodes - max(lost, default=0))
-        rows.append([_gpus_of(there, name) for name in types])
+        rows.append([there.type_gpus.get(name, 0) for name in types])
     return Supply(tuple(name or "GPU" for name in types), np.array(times), np.array(rows))
-
-
-def _gpus_of(cluster: Cluster, gpu_type: str) -> int:
-    """Return the number of GPUs of a type."""
-    return sum(group.nodes * group.gpus for group in cluster.groups if group.gpu_type == gpu_type)
 
 
 def true_training(application: Application, cluster: Cluster) -> Training:
@@ -139,9 +134,9 @@ def true_training(application: Application, cluster: Cluster) -> Training:
     ValueError
         If an epoch can take no more than `SHORTEST_EPOCH`.
     """
-    epochs, types = application.epochs, cluster.gpu_types or ("",)
+    epochs, types = application.epochs, cluster.gpu_types
     work = np.diff([application.progress(epoch) for epoch in range(epochs)], prepend=0.0)
-    gpus = np.arange(1.0, max(_gpus_of(cluster, name) for name in types) + 1.0)
+    gpus = np.arange(1.0, max(cluster.type_gpus.values()) + 1.0)
     placements = [Placements(application, cluster, name) for name in types]
     rates = MARGIN * np.stack([own.best_rates(gpus) for own in placements])
     with np.errstate(divide="ignore"):

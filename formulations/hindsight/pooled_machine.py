@@ -108,13 +108,13 @@ def pooled_bound(problem: OfflineProblem) -> float:
     weight = equal_weight(problem)
     most = problem.supply.gpus.max(axis=0)
     trainings = {job.training: problem.training(job.training) for job in problem.jobs}
-    for training in trainings.values():
-        if not (_fitting(training, most) > 0).any(axis=(0, 2)).all():
+    rates = {name: _fitting(training, most) for name, training in trainings.items()}
+    for name, own in rates.items():
+        if not (own > 0).any(axis=(0, 2)).all():
             raise ValueError(
-                f"Training '{training.name}': it cannot run on the GPUs of the supply; expected "
+                f"Training '{name}': it cannot run on the GPUs of the supply; expected "
                 "numbers of GPUs that are there."
             )
-    rates = {name: _fitting(training, most) for name, training in trainings.items()}
     per_gpu = {name: (own / trainings[name].gpus).max(axis=2) for name, own in rates.items()}
     shares = [per_gpu[job.training] / per_gpu[job.training].max(axis=0) for job in problem.jobs]
     worth = np.mean([share.mean(axis=1) for share in shares], axis=0)

@@ -103,9 +103,14 @@ class Training:
         return self.work.size
 
     @cached_property
+    def least_phase_seconds(self) -> Float[Floats, " phases"]:
+        """Seconds that every phase takes if it advances as fast as it can."""
+        return np.asarray(self.work / self.rates.max(axis=(0, 2)))
+
+    @cached_property
     def least_seconds(self) -> float:
         """Seconds that it takes if every phase advances as fast as it can."""
-        return float((self.work / self.rates.max(axis=(0, 2))).sum())
+        return float(self.least_phase_seconds.sum())
 
 
 @dataclass(frozen=True)

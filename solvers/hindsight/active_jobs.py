@@ -46,16 +46,29 @@ def hull_steps(gpus: Floats, rates: Floats) -> Steps:
     >>> hull_steps(np.array([1.0, 2.0, 4.0]), np.array([1.0, 1.2, 3.0])).more.tolist()
     [1.0, 3.0]
     """
-    x, y = np.concatenate([[0.0], gpus]), np.concatenate([[0.0], rates])
-    corners = [0]
-    while corners[-1] < gpus.size:
-        last = corners[-1]
-        slope = (y[last + 1 :] - y[last]) / (x[last + 1 :] - x[last])
+    corners = hull_corners(gpus, rates)
+    more = np.diff(gpus[corners], prepend=0.0)
+    return Steps(more, np.diff(rates[corners], prepend=0.0) / more)
+
+
+def hull_corners(gpus: Floats, rates: Floats) -> list[int]:
+    """Return the columns of the corners of that hull, but for the one at none.
+
+    Parameters
+    ----------
+    gpus, rates
+        As in `hull_steps`.
+    """
+    found: list[int] = []
+    start, x, y = 0, 0.0, 0.0
+    while start < gpus.size:
+        slope = (rates[start:] - y) / (gpus[start:] - x)
         if slope.max() <= 0:
             break
-        corners.append(last + 1 + int(slope.argmax()))
-    more = np.diff(x[corners])
-    return Steps(more, np.diff(y[corners]) / more)
+        best = start + int(slope.argmax())
+        start, x, y = best + 1, float(gpus[best]), float(rates[best])
+        found.append(best)
+    return found
 
 
 class JobKind(NamedTuple):

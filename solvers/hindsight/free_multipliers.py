@@ -17,7 +17,8 @@ import numpy as np
 from scipy.optimize import minimize
 
 from goodalloc.formulations.hindsight.price_bound import Multipliers
-from goodalloc.solvers.hindsight.phase_earnings import phase_earnings
+from goodalloc.solvers.hindsight.active_jobs import hull_corners
+from goodalloc.solvers.hindsight.phase_earnings import FAR, intervals_that_count, phase_earnings
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 #: steps with each, and intervals of a job in which multipliers are improved.
 SMOOTHING, STEPS, INTERVALS = ((0.03, 5.0), (0.005, 1.0)), 25, 6
 
-#: Relative gain below which the next interval is not tried, and how far behind the bound is seen.
-LEAST_GAIN, FAR = 1e-4, 1.5
+#: Relative gain below which the next interval is not tried.
+LEAST_GAIN = 1e-4
 
 #: Least multiplier from which it climbs, in weights of a job.
 LEAST = 1e-12
@@ -113,11 +114,9 @@ class _Rows:
     def part(self, job: OfflineJob, far: float) -> _Part:
         """Return the intervals of a job that may matter."""
         edges = self.edges
-        first = int(np.searchsorted(edges, job.begin, side="right")) - 1
-        stop = min(int(np.searchsorted(edges, job.release + far)), edges.size - 1)
+        first, stop, behind = intervals_that_count(job, edges, far)
         starts, ends = np.maximum(edges[first:stop], job.begin), edges[first + 1 : stop + 1]
         cost = job.weight * (np.stack([starts, ends]) - job.release)
-        behind = job.weight * max(float(edges[stop]) - job.release, 0.0)
         return _Part(first, ends - starts, cost, behind)
 
     def values_of(self, part: _Part) -> Float[Floats, "patterns intervals"]:
@@ -201,24 +200,10 @@ class _Pieces(NamedTuple):
             (phase, row, float(training.gpus[column]), float(rates[column]))
             for row, own in enumerate(training.rates)
             for phase, rates in enumerate(own)
-            for column in _corners(training.gpus, rates)
+            for column in hull_corners(training.gpus, rates)
         ]
         phase, row, gpus, rate = zip(*found, strict=True)
         return cls(np.array(phase), np.array(row), np.array(gpus), np.array(rate))
-
-
-def _corners(gpus: Floats, rates: Floats) -> list[int]:
-    """Return the columns of the corners of the concave hull of rates, but for none."""
-    found: list[int] = []
-    start, x, y = 0, 0.0, 0.0
-    while start < gpus.size:
-        slope = (rates[start:] - y) / (gpus[start:] - x)
-        if slope.max() <= 0:
-            break
-        best = start + int(slope.argmax())
-        start, x, y = best + 1, float(gpus[best]), float(rates[best])
-        found.append(best)
-    return found
 
 
 def _climbed(

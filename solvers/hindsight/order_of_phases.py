@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from goodalloc.solvers.hindsight.phase_earnings import least_phase_seconds, phase_earnings
+from goodalloc.solvers.hindsight.phase_earnings import FAR, intervals_that_count, phase_earnings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
 
 #: Seconds of a cell, most blocks of a training, and least seconds of a block in cells.
 CELL, BLOCKS, CELLS = 30.0, 24, 4.0
-
-#: A job is looked at until its wait alone costs so many times its bound.
-FAR = 1.5
 
 
 class _Block(NamedTuple):
@@ -132,7 +129,7 @@ def ordered_job_bounds(
 
 def _cuts(training: Training, least: float, blocks: int) -> list[int]:
     """Return the first phases of the blocks, and the number of phases."""
-    total = np.cumsum(least_phase_seconds(training))
+    total = np.cumsum(training.least_phase_seconds)
     number = max(min(blocks, training.num_phases, int(total[-1] / least)), 1)
     aims = total[-1] * np.arange(1, number) / number
     inner = np.searchsorted(total, aims * (1 - 1e-12)) + 1
@@ -152,16 +149,14 @@ def _block(
     total = np.zeros((len(values), lengths.size + 1))
     np.cumsum(earned * lengths, axis=1, out=total[:, 1:])
     worth = values[:, phases] @ training.work[phases]
-    return _Block(float(least_phase_seconds(training)[phases].sum()), worth, total)
+    return _Block(float(training.least_phase_seconds[phases].sum()), worth, total)
 
 
 def _ordered(
     job: OfflineJob, blocks: Sequence[_Block], edges: Float[Floats, " edges"], far: float
 ) -> float:
     """Return the bound of a job; behind so many seconds after its release it has ended."""
-    first = int(np.searchsorted(edges, job.begin, side="right")) - 1
-    stop = min(int(np.searchsorted(edges, job.release + far)), edges.size - 1)
-    least = job.weight * max(float(edges[stop]) - job.release, 0.0)
+    first, stop, least = intervals_that_count(job, edges, far)
     if first >= stop:
         return least
     own = edges[first : stop + 1]

@@ -9,19 +9,31 @@ import numpy as np
 if TYPE_CHECKING:
     from jaxtyping import Float
 
-    from goodalloc.models.hindsight.offline_problem import Training
+    from goodalloc.models.hindsight.offline_problem import OfflineJob, Training
     from goodalloc.models.support.array_types import Floats
 
 
-def least_phase_seconds(training: Training) -> Float[Floats, " phases"]:
-    """Return the seconds that each phase takes if it advances as fast as it can.
+#: A job is looked at until its wait alone costs so many times its bound.
+FAR = 1.5
+
+
+def intervals_that_count(
+    job: OfflineJob, edges: Float[Floats, " edges"], far: float
+) -> tuple[int, int, float]:
+    """Return the first interval of a job, that behind the last, and the least cost of ending there.
 
     Parameters
     ----------
-    training
-        Work and rates.
+    job
+        The job.
+    edges
+        Seconds between intervals.
+    far
+        Seconds after its release behind which intervals do not count.
     """
-    return np.asarray(training.work / training.rates.max(axis=(0, 2)))
+    first = int(np.searchsorted(edges, job.begin, side="right")) - 1
+    stop = min(int(np.searchsorted(edges, job.release + far)), edges.size - 1)
+    return first, stop, job.weight * max(float(edges[stop]) - job.release, 0.0)
 
 
 def phase_earnings(

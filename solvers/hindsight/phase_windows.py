@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.solvers.hindsight.phase_earnings import least_phase_seconds, phase_earnings
+from goodalloc.solvers.hindsight.phase_earnings import FAR, intervals_that_count, phase_earnings
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from goodalloc.models.hindsight.offline_problem import OfflineJob, OfflineProblem, Training
     from goodalloc.models.support.array_types import Floats
     from goodalloc.solvers.hindsight.best_prices import HindsightBound
-
-#: A job is looked at until its wait alone costs so many times its bound.
-FAR = 1.5
 
 
 def windowed_job_bounds(problem: OfflineProblem, bound: HindsightBound) -> Float[Floats, " jobs"]:
@@ -72,7 +69,7 @@ class _Windows:
         self._training, self._edges, self._prices = training, bound.edges, bound.prices
         values = bound.multipliers[training.name].values
         self._worth = values @ training.work
-        least = least_phase_seconds(training)
+        least = training.least_phase_seconds
         self._before = np.cumsum(least) - least
         self._seconds = float(least.sum())
         after = self._seconds - np.cumsum(least)
@@ -89,9 +86,7 @@ class _Windows:
     def bound(self, job: OfflineJob, far: float) -> float:
         """Return the bound of a job; behind so many seconds after its release it has ended."""
         edges = self._edges
-        first = int(np.searchsorted(edges, job.begin, side="right")) - 1
-        stop = min(int(np.searchsorted(edges, job.release + far)), edges.size - 1)
-        least = job.weight * max(float(edges[stop]) - job.release, 0.0)
+        first, stop, least = intervals_that_count(job, edges, far)
         if first >= stop:
             return least
         starts = np.maximum(edges[first:stop], job.begin)

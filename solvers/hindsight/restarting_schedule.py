@@ -65,7 +65,12 @@ class RestartingScheduler:
     def _rates(self) -> dict[str, Float[Floats, "phases counts"]]:
         """Rates of every training on 0, 1, … GPUs."""
         most = int(self.problem.supply.gpus.max())
-        return {training.name: rates_on(training, most) for training in self.problem.trainings}
+        return {
+            training.name: np.stack(
+                [rates_on(training, phase, most) for phase in range(training.num_phases)]
+            )
+            for training in self.problem.trainings
+        }
 
     def run(self, worth: Sequence[Float[Floats, " phases"]]) -> Float[Floats, " jobs"]:
         """Return the completion times of the schedule.
@@ -114,19 +119,19 @@ class RestartingScheduler:
             one.hold(gpus, self.restart_delay)
 
 
-def rates_on(training: Training, most: int) -> Float[Floats, "phases counts"]:
-    """Return the rates of every phase on 0 to `most` GPUs of the first type.
+def rates_on(training: Training, phase: int, most: int) -> Float[Floats, " counts"]:
+    """Return the rates of a phase on 0 to `most` GPUs of the first type.
 
     Parameters
     ----------
-    training
-        The training.
+    training, phase
+        The training, and the index of its phase.
     most
         Largest number of GPUs.
     """
-    rates = np.zeros((training.num_phases, most + 1))
+    rates = np.zeros(most + 1)
     fits = training.gpus <= most
-    rates[:, training.gpus[fits].astype(int)] = training.rates[0][:, fits]
+    rates[training.gpus[fits].astype(int)] = training.rates[0, phase, fits]
     return rates
 
 

@@ -80,13 +80,12 @@ class RollingWorths:
         """Plan from now on."""
         now = float(round_.time)
         trainings: dict[str, Training] = {}
-        jobs, firsts = [], []
+        jobs = []
         for job, phase in zip(round_.jobs, phases, strict=True):
             name = f"{job.application} from {phase}"
             if name not in trainings:
                 trainings[name] = _rest(self.problem.training(job.application), name, phase)
             jobs.append(OfflineJob(job.name, name, now, now))
-            firsts.append(phase)
         for ahead in self.problem.jobs:
             if now < ahead.release <= now + self.ahead:
                 trainings.setdefault(ahead.training, self.problem.training(ahead.training))
@@ -95,7 +94,7 @@ class RollingWorths:
         found = find_schedule(left, seed=self.seed, stop=Stop(iterations=self.steps))
         self._plan = {
             job.name: (phase, worth)
-            for job, phase, worth in zip(round_.jobs, firsts, found.worth, strict=False)
+            for job, phase, worth in zip(round_.jobs, phases, found.worth, strict=False)
         }
 
 

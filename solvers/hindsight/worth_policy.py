@@ -120,7 +120,7 @@ class WorthPolicy:
         worths = self.appraiser.worths(round_, phases)
         earned = np.stack(
             [
-                worth * rates_on(self.trainings[job.application], gpus)[phase]
+                worth * rates_on(self.trainings[job.application], phase, gpus)
                 for job, phase, worth in zip(round_.jobs, phases, worths, strict=True)
             ]
         )

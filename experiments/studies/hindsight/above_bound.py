@@ -114,9 +114,8 @@ def _with_pollux(plan: Plan, load: float) -> dict[Cell, list[ReplayTask]]:
     return found
 
 
-def _with_all(plan: Plan, load: float) -> dict[Cell, list[ReplayTask]]:
-    """Return replays of every policy, one for every workload; the load is 1."""
-    assert load == DETAILED
+def _with_all(plan: Plan) -> dict[Cell, list[ReplayTask]]:
+    """Return replays of every policy at load 1, one for every workload."""
     workloads = [plan.workload(number) for number in plan.workloads]
     found = {
         cell: tasks
@@ -163,17 +162,13 @@ class _Comparison:
 
     def rows(self, plan: Plan) -> list[AboveRow]:
         """Return a row for every day and policy, the ladder first."""
-        return [
-            row
-            for load in self._loads(plan)
-            for index, number in enumerate(plan.workloads)
-            for row in _rows_of_day(
-                load,
-                number,
-                _day(plan, load, number).found(),
-                {cell: tasks[index] for cell, tasks in self.replays(plan, load).items()},
-            )
-        ]
+        rows = []
+        for load in self._loads(plan):
+            found = self.replays(plan, load)
+            for index, number in enumerate(plan.workloads):
+                own = {cell: tasks[index] for cell, tasks in found.items()}
+                rows += _rows_of_day(load, number, _day(plan, load, number).found(), own)
+        return rows
 
 
 def _rows_of_day(
@@ -270,7 +265,8 @@ def plot_above(rows: list[AboveRow]) -> Figure:
         cell: estimate_of([1.0 + row.above_bound_percent / 100.0 for row in own])
         for cell, own in cells.items()
     }
-    for place, cell in enumerate(sorted(cells, key=lambda cell: means[cell].mean)):
+    order = sorted(cells, key=lambda cell: means[cell].mean)
+    for place, cell in enumerate(order):
         found = means[cell]
         colour = COLOURS[1] if cell in ladder else COLOURS[0]
         above.errorbar(
@@ -284,14 +280,14 @@ def plot_above(rows: list[AboveRow]) -> Figure:
             capsize=2,
             linewidth=0.9,
         )
-    order = sorted(cells, key=lambda cell: means[cell].mean)
     above.set_yticks(range(len(order)), [_label(cell) for cell in order], fontsize="x-small")
     above.set_xscale("log")
-    above.xaxis.set_major_formatter("{x:g}")
-    above.xaxis.set_minor_formatter("{x:g}")
-    above.tick_params(axis="x", which="minor", labelsize="x-small")
+    ticks = (1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
+    above.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    above.set_xticks([], minor=True)
+    above.set_xlim(left=0.9)
     above.invert_yaxis()
-    above.set_xlabel("average completion time over the bound (filled: adaptive batch sizes)")
+    above.set_xlabel("average completion over the bound (filled: adaptive batch sizes)")
     above.grid(axis="x", color="0.9")
     above.set_axisbelow(True)
     open_axes(above)
@@ -344,28 +340,29 @@ def plot_loads(rows: list[AboveRow]) -> Figure:
     return figure_of(ax)
 
 
-ALL, BY_LOAD = _Comparison((DETAILED,), _with_all), _Comparison(LOADS, _with_pollux)
+def _study(
+    title: str, comparison: _Comparison, plot: Callable[[list[AboveRow]], Figure]
+) -> Reproduction[AboveRow]:
+    """Return the study of a comparison."""
+    return Reproduction(
+        title,
+        comparison.tasks,
+        comparison.rows,
+        lambda _, rows: plot(rows),
+        shown=_summary,
+        ignores=("pollux", "seeds", "gaps"),
+        workloads=EIGHT,
+        quick_workloads=Plan.workloads,
+        note=NOTE,
+    )
 
-HINDSIGHT = Reproduction(
+
+HINDSIGHT = _study(
     "Policies above the bound on any schedule, and what each piece of knowledge is worth",
-    ALL.tasks,
-    ALL.rows,
-    lambda _, rows: plot_above(rows),
-    shown=_summary,
-    ignores=("pollux", "seeds", "gaps"),
-    workloads=EIGHT,
-    quick_workloads=Plan.workloads,
-    note=NOTE,
+    _Comparison((DETAILED,), lambda plan, _: _with_all(plan)),
+    plot_above,
 )
 
-HINDSIGHT_LOADS = Reproduction(
-    "Pollux above the bound on any schedule, by load",
-    BY_LOAD.tasks,
-    BY_LOAD.rows,
-    lambda _, rows: plot_loads(rows),
-    shown=_summary,
-    ignores=("pollux", "seeds", "gaps"),
-    workloads=EIGHT,
-    quick_workloads=Plan.workloads,
-    note=NOTE,
+HINDSIGHT_LOADS = _study(
+    "Pollux above the bound on any schedule, by load", _Comparison(LOADS, _with_pollux), plot_loads
 )

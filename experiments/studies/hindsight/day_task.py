@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 #: Part of the progress of a day that its bound and ideal schedule count for.
 IDEAL_SHARE = 0.4
 
-#: Steps of the search of an ideal schedule for each of that of a schedule with restarts.
-STEPS_A_REPLAYED = 5
-
 
 class DayRecord(NamedTuple):
     """Average completion times of a day, in seconds; None where nothing is replayed.
@@ -91,18 +88,16 @@ class DayTask(RecordedTask):
             steps=self.steps,
             report=lambda share: report(IDEAL_SHARE * share),
         )
-        planned = replayed = None
-        if len(problem.supply.types) == 1:
-            found = replay_schedule(
-                problem,
-                day.schedule,
-                self.workload,
-                applications,
-                self.setting,
-                steps=self.steps // STEPS_A_REPLAYED,
-                report=lambda share: report(IDEAL_SHARE + (1.0 - IDEAL_SHARE) * share),
-            )
-            planned, replayed = found.planned, found.value
+        found = replay_schedule(
+            problem,
+            day.schedule,
+            self.workload,
+            applications,
+            self.setting,
+            steps=self.steps,
+            report=lambda share: report(IDEAL_SHARE + (1.0 - IDEAL_SHARE) * share),
+        )
+        planned, replayed = (found.planned, found.value) if found else (None, None)
         bound = float(day.certificate["bound"])
         return DayRecord(bound, day.schedule.value, planned, replayed)._asdict()
 

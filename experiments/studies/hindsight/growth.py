@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from goodalloc.data.applications.application import profiled_applications
 from goodalloc.data.workloads.generator import PUBLISHED_JOBS, draw_workload
 from goodalloc.experiments.hindsight.bound_file import bound_document
+from goodalloc.experiments.hindsight.day import require_sound
 from goodalloc.experiments.hindsight.problem_of_replay import replayed_problem
 from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.reporting.axes import open_axes
 from goodalloc.experiments.reporting.plots import COLOURS, MARKERS
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
-from goodalloc.models.hindsight.offline_schedule import completion_times, schedule_violations
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.solvers.hindsight.best_prices import hindsight_bound, stages_to
 from goodalloc.solvers.hindsight.schedule_search import find_schedule
@@ -137,12 +137,7 @@ def growth_row(size: Size, seed: int, steps: int) -> GrowthRow:
     moments.append(time.process_time())
     schedule = find_schedule(problem, bound, stop=Stop(iterations=steps))
     moments.append(time.process_time())
-    broken = schedule_violations(problem, schedule.segments)
-    value = problem.total(completion_times(problem, schedule.segments))
-    if broken or value < proved:
-        raise ValueError(
-            f"Trace of {size.jobs} jobs: {broken[0] if broken else 'a schedule is below the bound'}"
-        )
+    require_sound(problem, schedule, proved)
     rates, bounding, proof, search = (
         rounded(end - begin, 3) for begin, end in itertools.pairwise(moments)
     )
@@ -152,8 +147,8 @@ def growth_row(size: Size, seed: int, steps: int) -> GrowthRow:
         gpus=4 * nodes,
         interval_s=size.interval,
         bound_s=rounded(proved, 6),
-        schedule_s=rounded(value, 6),
-        bound_over_schedule=rounded(proved / value, 4),
+        schedule_s=rounded(schedule.value, 6),
+        bound_over_schedule=rounded(proved / schedule.value, 4),
         rates_seconds=rates,
         bound_seconds=bounding,
         proof_seconds=proof,
