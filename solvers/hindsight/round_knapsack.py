@@ -66,8 +66,8 @@ def best_numbers(gain: Float[Floats, "jobs counts"]) -> Int[Indices, " jobs"]:
     --------
     >>> import numpy as np
     >>> from goodalloc.solvers.hindsight import best_numbers
-    >>> best_numbers(np.array([[0.0, 3.0, 4.0], [0.0, 1.0, 3.5]])).tolist()
-    [0, 2]
+    >>> best_numbers(np.array([[0.0, 3.0, 4.0], [0.0, 1.5, 2.0]])).tolist()
+    [1, 1]
     """
     jobs, counts = gain.shape
     rest, impossible, given = _rests(counts)
