@@ -67,6 +67,7 @@ ROOMS = {
         "gavel",
         "shared_gpus",
         "hindsight",
+        "foresight",
     ),
     "experiments": (
         "support",

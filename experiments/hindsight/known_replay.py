@@ -1,6 +1,6 @@
 """Replays by the simulator's own rules under policies that know more than a scheduler can.
 
-Each of them gives GPUs where they are worth most (`solvers/hindsight/worth_policy.py`), by worths
+Each of them gives GPUs where they are worth most (`solvers/foresight/worth_policy.py`), by worths
 from different knowledge. Their jobs know their own speed when they start, so that they choose their
 batch sizes as well as their models tell.
 """
@@ -17,16 +17,16 @@ from goodalloc.data.workloads.generator import HOUR
 from goodalloc.experiments.hindsight.attainable import Attainable
 from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.models.support.validation import require_choice
-from goodalloc.solvers.hindsight.known_work import RemainingWorths
-from goodalloc.solvers.hindsight.restarting_schedule import RestartingScheduler
-from goodalloc.solvers.hindsight.rolling_plan import RollingWorths
+from goodalloc.solvers.foresight.known_work import RemainingWorths
+from goodalloc.solvers.foresight.restarting_schedule import RestartingScheduler
+from goodalloc.solvers.foresight.rolling_plan import RollingWorths
+from goodalloc.solvers.foresight.worth_policy import PlannedWorths, WorthPolicy
 from goodalloc.solvers.hindsight.schedule_search import (
     POWERS,
     SECONDS,
     best_worths,
     rule_of_thumb,
 )
-from goodalloc.solvers.hindsight.worth_policy import PlannedWorths, WorthPolicy
 from goodalloc.solvers.interface.stop import Stop
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from goodalloc.experiments.replay.replay_conditions import Setting
     from goodalloc.models.hindsight.offline_problem import OfflineProblem
     from goodalloc.models.support.array_types import Floats
+    from goodalloc.solvers.foresight.worth_policy import Appraiser
     from goodalloc.solvers.hindsight.schedule_search import HindsightSchedule
-    from goodalloc.solvers.hindsight.worth_policy import Appraiser
 
 #: Seconds that an allocation is expected to last, of which the best is taken.
 HOLDS = (100.0, 150.0, 200.0, 300.0, 450.0)

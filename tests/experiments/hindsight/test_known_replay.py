@@ -23,8 +23,8 @@ from goodalloc.experiments.hindsight.problem_of_replay import replayed_problem
 from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.models.round.cluster import Cluster
-from goodalloc.solvers.hindsight.rolling_plan import RollingWorths
-from goodalloc.solvers.hindsight.worth_policy import phase_of
+from goodalloc.solvers.foresight.rolling_plan import RollingWorths
+from goodalloc.solvers.foresight.worth_policy import phase_of
 
 APPLICATIONS = profiled_applications()
 SETTING = Setting(Cluster.uniform(2, 4))

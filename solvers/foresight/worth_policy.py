@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from goodalloc.models.support.validation import require_number
-from goodalloc.solvers.hindsight.restarting_schedule import rates_on
-from goodalloc.solvers.hindsight.round_knapsack import best_numbers, gains
+from goodalloc.solvers.foresight.restarting_schedule import rates_on
+from goodalloc.solvers.foresight.round_knapsack import best_numbers, gains
 from goodalloc.solvers.policies.policy import Decision
 
 if TYPE_CHECKING:

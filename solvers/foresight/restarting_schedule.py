@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.models.support.validation import require_number
-from goodalloc.solvers.hindsight.round_knapsack import best_numbers, gains
+from goodalloc.solvers.foresight.round_knapsack import best_numbers, gains
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goodalloc.solvers.hindsight.round_knapsack import best_numbers
-from goodalloc.solvers.hindsight.worth_policy import PlannedWorths, WorthPolicy
+from goodalloc.solvers.foresight.round_knapsack import best_numbers
+from goodalloc.solvers.foresight.worth_policy import PlannedWorths, WorthPolicy
 
 
 @settings(max_examples=60, deadline=None)

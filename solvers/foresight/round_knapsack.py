@@ -43,7 +43,7 @@ def gains(
     Examples
     --------
     >>> import numpy as np
-    >>> from goodalloc.solvers.hindsight import gains
+    >>> from goodalloc.solvers.foresight import gains
     >>> gains(np.array([[0.0, 2.0, 3.0]]), np.array([1]), 0.1).tolist()
     [[-0.2, 2.0, 2.8]]
     """
@@ -65,7 +65,7 @@ def best_numbers(gain: Float[Floats, "jobs counts"]) -> Int[Indices, " jobs"]:
     Examples
     --------
     >>> import numpy as np
-    >>> from goodalloc.solvers.hindsight import best_numbers
+    >>> from goodalloc.solvers.foresight import best_numbers
     >>> best_numbers(np.array([[0.0, 3.0, 4.0], [0.0, 1.5, 2.0]])).tolist()
     [1, 1]
     """
