@@ -123,6 +123,7 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
     from goodalloc.data.applications.truth import applications_of
     from goodalloc.experiments.hindsight.day import look_back
     from goodalloc.experiments.hindsight.known_replay import replay_schedule
+    from goodalloc.experiments.hindsight.objectives import COMPLETION, SLOWDOWN, with_slowdowns
     from goodalloc.experiments.hindsight.problem_of_replay import replayed_problem
 
     workload, applications = _workload(arguments), applications_of(arguments.traces)
@@ -133,7 +134,9 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
         outages=tuple(Outage(*outage) for outage in flat(arguments.outages)),
     )
     folder = make_folder(arguments.out)
-    problem = replayed_problem(workload, applications, setting)
+    problem, objective = replayed_problem(workload, applications, setting), COMPLETION
+    if arguments.objective == "slowdown":
+        problem, objective = with_slowdowns(problem, workload), SLOWDOWN
     with progress_bar("hindsight", 100, quiet=arguments.json) as bar:
         done = 0
 
@@ -144,6 +147,7 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
 
         day = look_back(
             problem,
+            objective=objective,
             interval=arguments.price_interval,
             clock=float(arguments.interval),
             seed=arguments.search_seed,

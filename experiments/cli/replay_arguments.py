@@ -225,6 +225,13 @@ def add_hindsight(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=whole(0), default=0, help="of a drawn workload (default: 0)")
     add_cluster(parser)
     parser.add_argument(
+        "--objective",
+        choices=("completion", "slowdown"),
+        default="completion",
+        help="average completion time, or average of it over the time of a job alone on the GPUs "
+        "that it requested (default: completion)",
+    )
+    parser.add_argument(
         "--steps", type=whole(1), default=1000, help="of the search of a schedule (default: 1000)"
     )
     parser.add_argument(

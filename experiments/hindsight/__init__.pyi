@@ -3,6 +3,8 @@ from .bound_file import problem_document as problem_document
 from .bound_file import schedule_document as schedule_document
 from .day import HindsightDay as HindsightDay
 from .day import look_back as look_back
+from .delays import Delays as Delays
+from .delays import delays_of as delays_of
 from .figure import plot_hindsight as plot_hindsight
 from .known_replay import Foresight as Foresight
 from .known_replay import ReplayedSchedule as ReplayedSchedule

@@ -11,11 +11,14 @@ import numpy as np
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
 from goodalloc.data.documents.json_file import dump
+from goodalloc.data.workloads.generator import HOUR
 from goodalloc.experiments.hindsight.bound_file import (
     bound_document,
     problem_document,
     schedule_document,
 )
+from goodalloc.experiments.hindsight.delays import delays_of
+from goodalloc.experiments.hindsight.objectives import COMPLETION
 from goodalloc.formulations.hindsight.closed_forms import best_closed_form
 from goodalloc.models.hindsight.offline_schedule import completion_times, schedule_violations
 from goodalloc.solvers.hindsight.best_prices import hindsight_bound, stages_to
@@ -28,7 +31,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from goodalloc.data.documents.json_file import Document
+    from goodalloc.experiments.hindsight.delays import Delays
     from goodalloc.experiments.hindsight.known_replay import ReplayedSchedule
+    from goodalloc.experiments.hindsight.objectives import Objective
     from goodalloc.formulations.hindsight.closed_forms import ClosedForm
     from goodalloc.models.hindsight.offline_problem import OfflineProblem
     from goodalloc.solvers.hindsight.best_prices import HindsightBound
@@ -40,6 +45,9 @@ MOST_FREE = 1000
 #: Share of the progress that the search of the bound counts for.
 BOUND_SHARE = 0.3
 
+#: Jobs that delayed others most of which the text tells, and least seconds of a delay in a file.
+MOST_TOLD, LEAST_DELAY = 3, 1.0
+
 
 @dataclass(frozen=True)
 class HindsightDay:
@@ -48,7 +56,7 @@ class HindsightDay:
     Parameters
     ----------
     problem
-        The offline problem; its objective is the average completion time.
+        The offline problem.
     bound
         Bound on all its schedules.
     certificate
@@ -57,6 +65,8 @@ class HindsightDay:
         The best ideal schedule that was found.
     replayed
         A schedule that the simulator replayed; None where there was no replay.
+    objective
+        What the objective of the problem is called.
     """
 
     problem: OfflineProblem
@@ -64,6 +74,7 @@ class HindsightDay:
     certificate: Document
     schedule: HindsightSchedule
     replayed: ReplayedSchedule | None = None
+    objective: Objective = COMPLETION
 
     @cached_property
     def closed_form(self) -> ClosedForm | None:
@@ -71,46 +82,71 @@ class HindsightDay:
         found = best_closed_form(self.problem)
         return found if found and found.value > float(self.certificate["bound"]) else None
 
+    @cached_property
+    def delays(self) -> Delays:
+        """Who is delayed by whom in the ideal schedule."""
+        return delays_of(self.problem, self.schedule.segments)
+
     @property
     def data(self) -> dict[str, Any]:
         """Outcome in terms of JSON."""
         proved, found = float(self.certificate["bound"]), self.schedule.value
         replayed = None if self.replayed is None else self.replayed.value
-        closed = self.closed_form
+        closed, key = self.closed_form, self.objective.key
         return {
             "jobs": len(self.problem.jobs),
-            "bound_average_completion_s": proved,
-            "schedule_average_completion_s": found,
-            "replayable_average_completion_s": replayed,
+            f"bound_{key}": proved,
+            f"schedule_{key}": found,
+            f"replayable_{key}": replayed,
             "bound_over_schedule": proved / found,
             "bound_over_replayable": None if replayed is None else proved / replayed,
             "greater_closed_form": None if closed is None else closed._asdict(),
+            "most_delaying": [
+                {"job": name, "application": training, "seconds": seconds}
+                for name, training, seconds in self._most_delaying()
+            ],
         }
+
+    def _most_delaying(self) -> list[tuple[str, str, float]]:
+        """Return the jobs that delay others most in the ideal schedule, and for how long."""
+        caused = self.delays.caused
+        most = np.argsort(-caused, kind="stable")[:MOST_TOLD].tolist()
+        jobs = self.problem.jobs
+        return [(jobs[i].name, jobs[i].training, float(caused[i])) for i in most if caused[i] > 0]
 
     @property
     def text(self) -> str:
         """Outcome for people."""
-        told = self.data
+        told, name, key = self.data, self.objective.name, self.objective.key
+        tell = self.objective.text
+        article = "an" if name[0] in "aeiou" else "a"
         lines = [
-            f"No schedule of these {told['jobs']} jobs has an average completion time below "
-            f"{told['bound_average_completion_s']:,.0f} s,",
+            f"No schedule of these {told['jobs']} jobs has {article} {name} below "
+            f"{tell(told[f'bound_{key}'])},",
             "whatever it knows: proved by prices of the GPUs, and checked.",
-            f"One that knows everything, and pays for no restarts, has "
-            f"{told['schedule_average_completion_s']:,.0f} s;",
+            "One that knows everything, and pays for no restarts, has "
+            f"{tell(told[f'schedule_{key}'])};",
             f"the bound is {told['bound_over_schedule']:.1%} of it.",
         ]
         if (closed := told["greater_closed_form"]) is not None:
-            lines.append(f"In closed form it is {closed['value']:,.0f} s ({closed['name']}).")
+            lines.append(f"In closed form it is {tell(closed['value'])} ({closed['name']}).")
         if self.replayed is not None:
             lines += [
-                f"Replayed with restarts, rounds and nodes, it has "
-                f"{told['replayable_average_completion_s']:,.0f} s;",
+                "Replayed with restarts, rounds and nodes, it has "
+                f"{tell(told[f'replayable_{key}'])};",
                 f"the bound is {told['bound_over_replayable']:.1%} of that.",
             ]
+        whole = float(self.delays.total.sum())
+        shares = [f"{job} {seconds / whole:.0%}" for job, _, seconds in self._most_delaying()]
+        if shares:
+            lines.append(
+                f"In the one without restarts jobs lose {whole / HOUR:,.1f} h to each other, most "
+                f"of it to {', '.join(shares)}."
+            )
         return "\n".join(lines)
 
     def write(self, folder: Path, pictures: str) -> tuple[str, ...]:
-        """Write problem, certificate, prices, jobs and picture; return the names of the files.
+        """Write problem, certificate, prices, jobs, delays and picture; return the files' names.
 
         Parameters
         ----------
@@ -135,6 +171,7 @@ class HindsightDay:
             "bound.json": dump(self.certificate) + "\n",
             "prices.csv": csv_text(prices, tuple(prices[0])),
             "jobs.csv": csv_text(jobs := self._jobs(), tuple(jobs[0])),
+            "delays.csv": csv_text(self._delays(), ("job", "delayed_by", "seconds")),
         }
         for name, text in texts.items():
             write_atomically(folder / name, text)
@@ -158,20 +195,35 @@ class HindsightDay:
                 "alone_s": job.begin
                 - job.release
                 + self.problem.training(job.training).least_seconds,
+                "delayed_by_others_s": delayed,
+                "delays_others_s": caused,
             }
-            for job, end, again, planned in zip(
+            for job, end, again, planned, delayed, caused in zip(
                 self.problem.jobs,
                 self.schedule.completion.tolist(),
                 replayed.tolist(),
                 self.bound.ends.tolist(),
+                np.asarray(self.delays.by.sum(axis=1)).tolist(),
+                self.delays.caused.tolist(),
                 strict=True,
             )
         ]
+
+    def _delays(self) -> list[dict[str, Any]]:
+        """Return a row for every job and one that delays it, the longest delays first."""
+        pairs, jobs = self.delays.by.tocoo(), self.problem.jobs
+        found = [
+            {"job": jobs[row].name, "delayed_by": jobs[column].name, "seconds": seconds}
+            for row, column, seconds in zip(*pairs.coords, pairs.data.tolist(), strict=True)
+            if seconds >= LEAST_DELAY
+        ]
+        return sorted(found, key=lambda row: -row["seconds"])
 
 
 def look_back(
     problem: OfflineProblem,
     *,
+    objective: Objective = COMPLETION,
     interval: float = 300.0,
     clock: float = 60.0,
     seed: int = 0,
@@ -184,6 +236,8 @@ def look_back(
     ----------
     problem
         The problem.
+    objective
+        What its objective is called.
     interval
         Seconds of constant prices of the bound; shorter ones prove more and take longer.
     clock
@@ -213,7 +267,7 @@ def look_back(
         report=lambda step, _: report(BOUND_SHARE + (1 - BOUND_SHARE) * step / steps),
     )
     require_sound(problem, schedule, float(certificate["bound"]))
-    return HindsightDay(problem, bound, certificate, schedule)
+    return HindsightDay(problem, bound, certificate, schedule, objective=objective)
 
 
 def require_sound(problem: OfflineProblem, schedule: HindsightSchedule, proved: float) -> None:

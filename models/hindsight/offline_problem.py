@@ -112,6 +112,36 @@ class Training:
         """Seconds that it takes if every phase advances as fast as it can."""
         return float(self.least_phase_seconds.sum())
 
+    def seconds_on(self, gpus: float) -> float:
+        """Return the seconds that it takes on at most so many GPUs of the best type.
+
+        Parameters
+        ----------
+        gpus
+            Number of GPUs.
+
+        Raises
+        ------
+        ValueError
+            If a phase cannot run on so few.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from goodalloc.models.hindsight import Training
+        >>> rates = np.array([[[1.0, 1.5, 1.2]]])
+        >>> Training("one", np.array([60.0]), np.array([1.0, 2.0, 3.0]), rates).seconds_on(3)
+        40.0
+        """
+        rates = self.rates[:, :, self.gpus <= gpus].max(axis=2, initial=0.0)
+        runs = (rates > 0).all(axis=1)
+        if not runs.any():
+            raise ValueError(
+                f"Training '{self.name}': it cannot run on {gpus:g} GPUs; expected a number on "
+                "which every phase advances."
+            )
+        return float((self.work / rates[runs]).sum(axis=1).min())
+
 
 @dataclass(frozen=True)
 class OfflineJob:

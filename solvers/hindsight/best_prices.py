@@ -33,7 +33,7 @@ SECONDS = (0.0, *np.geomspace(0.3, 600.0, 13).tolist())
 #: Prices of a GPU-second of the patterns, and those of the table, in mean weights of the jobs.
 LEVELS, POINTS = np.geomspace(1e-3, 6.0, 30), np.concatenate([[0.0], np.geomspace(1e-4, 8.0, 400)])
 
-#: Greatest worth of a second of a job in a pattern, in mean weights of the jobs.
+#: Greatest worth of a second of a job in a pattern, in weights of the heaviest job of a training.
 MOST_WORTH = 60.0
 
 #: Least and greatest price in the search, and that at the start, in mean weights of the jobs.
@@ -162,7 +162,9 @@ def horizon_of(problem: OfflineProblem) -> float:
     return last + 2.0 * max(load, longest)
 
 
-def patterns_of(training: Training, scale: float) -> Float[Floats, "patterns phases"]:
+def patterns_of(
+    training: Training, scale: float, heaviest: float = 1.0
+) -> Float[Floats, "patterns phases"]:
     """Return the multipliers (4) of `formulations/hindsight/price_bound.py` for a range of prices.
 
     Prices are equal for all types of GPU.
@@ -173,11 +175,13 @@ def patterns_of(training: Training, scale: float) -> Float[Floats, "patterns pha
         Work and rates.
     scale
         Mean weight of the jobs.
+    heaviest
+        Greatest weight of the jobs of the training, in mean weights.
     """
     level, second = (
         array.ravel() for array in np.meshgrid(LEVELS, np.array(SECONDS), indexing="ij")
     )
-    kept = level * second <= MOST_WORTH
+    kept = level * second <= MOST_WORTH * heaviest
     level, second = level[kept], second[kept]
     costs = unit_costs(training, np.ones((level.size, len(training.rates))), second)
     return np.asarray(scale * level[:, None] * costs)
@@ -243,16 +247,17 @@ class _Search:
         self.problem, self.watch = problem, watch
         self.scale = float(np.mean([job.weight for job in problem.jobs]))
         self._groups = [
-            (rows, [problem.jobs[row] for row in rows.tolist()], self._multipliers(training))
+            (rows, jobs, self._multipliers(training, max(job.weight for job in jobs)))
             for training in problem.trainings
             if (rows := problem.jobs_of(training.name)).size
+            and (jobs := [problem.jobs[row] for row in rows.tolist()])
         ]
         self._until = np.full(len(problem.jobs), np.inf)
         self._best: HindsightBound | None = None
 
-    def _multipliers(self, training: Training) -> Multipliers:
-        """Return the multipliers of a training."""
-        patterns = patterns_of(training, self.scale)
+    def _multipliers(self, training: Training, heaviest: float) -> Multipliers:
+        """Return the multipliers of a training whose heaviest job has a weight."""
+        patterns = patterns_of(training, self.scale, heaviest / self.scale)
         return Multipliers.of(training, patterns, self.scale * POINTS)
 
     @property

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 #: Worth of a unit of progress in each phase, for every job.
 Worths: TypeAlias = "Sequence[Float[Floats, ' phases']]"
 
+#: What is to be least, of the completion times in the order of the jobs.
+Goal: TypeAlias = "Callable[[Sequence[float] | Float[Floats, ' jobs']], float]"
+
 #: Worths of a second of a job, in prices of a GPU-second, and powers of the cost of a whole job,
 #: of the rules of thumb.
 SECONDS, POWERS = (0.0, 3.0, 10.0), (0.4, 0.5, 0.6)
@@ -57,7 +60,7 @@ class HindsightSchedule:
     Parameters
     ----------
     value
-        Objective of the problem.
+        What was to be least: the objective of the problem, if no other goal was given.
     completion
         Completion times, in the order of the jobs.
     segments
@@ -101,6 +104,7 @@ def find_schedule(
     problem: OfflineProblem,
     bound: HindsightBound | None = None,
     *,
+    goal: Goal | None = None,
     clock: float = 60.0,
     seed: int = 0,
     stop: Stop = DEFAULT_STOP,
@@ -114,6 +118,9 @@ def find_schedule(
         The problem.
     bound
         Bound whose multipliers are tried, too.
+    goal
+        What is to be least, as a function of the completion times; None for the objective of the
+        problem.
     clock
         Seconds between decisions.
     seed
@@ -136,10 +143,8 @@ def find_schedule(
     array([ 600., 1200.])
     """
     watch, scheduler = Watch(stop), WorthScheduler(problem, clock)
-    starts = [*_starts(problem, bound)]
-    values = [
-        problem.total(scheduler.run(worth, prices=prices.tolist())) for worth, prices in starts
-    ]
+    goal, starts = goal or problem.total, [*_starts(problem, bound)]
+    values = [goal(scheduler.run(worth, prices=prices.tolist())) for worth, prices in starts]
     best = int(np.argmin(values))
     worth, prices = starts[best]
     lists = [own.tolist() for own in worth]
@@ -147,14 +152,12 @@ def find_schedule(
     def run(factors: Floats, asked: Floats, after: Change | None) -> Trail:
         return scheduler.trail(lists, factors.tolist(), prices=asked.tolist(), after=after)
 
-    search = _Search(problem, run, watch, report)
+    search = _Search(problem, goal, run, watch, report)
     factors, prices = search.improve(prices, values[best], np.random.default_rng(seed))
     final = tuple(w * f for w, f in zip(worth, factors.tolist(), strict=True))
     segments: OfflineSchedule = {}
     completion = scheduler.run(final, segments, prices=prices.tolist())
-    return HindsightSchedule(
-        problem.total(completion), completion, segments, final, tuple(prices.tolist())
-    )
+    return HindsightSchedule(goal(completion), completion, segments, final, tuple(prices.tolist()))
 
 
 def best_worths(
@@ -189,7 +192,7 @@ def best_worths(
     def begun(factors: Floats, _prices: Floats, _after: object) -> _Ends:
         return _Ends(run(scaled(factors)).tolist())
 
-    search = _Search(problem, begun, watch, report)
+    search = _Search(problem, problem.total, begun, watch, report)
     factors, _ = search.improve(np.ones(1), values[best], np.random.default_rng(seed))
     return tuple(scaled(factors))
 
@@ -213,6 +216,7 @@ class _Search(Generic[FoundT]):
     """
 
     problem: OfflineProblem
+    goal: Goal
     run: Callable[[Floats, Floats, Change | None], FoundT]
     watch: Watch
     report: Callable[[int, float], None]
@@ -235,7 +239,7 @@ class _Search(Generic[FoundT]):
                 asked = prices * np.exp(random.normal(0.0, random.choice(DEVIATIONS), len(prices)))
                 after = None
             now = self.run(own, asked, after)
-            if (total := self.problem.total(now.ends)) < value:
+            if (total := self.goal(now.ends)) < value:
                 value, factors, prices, best = total, own, asked, now
             self.report(step + 1, value)
         return factors, prices

@@ -287,7 +287,7 @@ def plot_above(rows: list[AboveRow]) -> Figure:
     above.set_xticks([], minor=True)
     above.set_xlim(left=0.9)
     above.invert_yaxis()
-    above.set_xlabel("average completion over the bound (filled: adaptive batch sizes)")
+    above.set_xlabel("over the bound (filled: adaptive batch sizes)")
     above.grid(axis="x", color="0.9")
     above.set_axisbelow(True)
     open_axes(above)

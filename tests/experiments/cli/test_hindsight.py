@@ -71,6 +71,45 @@ def test_the_same_seeds_give_the_same_numbers(
     assert 0.5 < found[0]["bound_over_schedule"] <= 1.0
 
 
+def test_who_is_delayed_by_whom_adds_up(day: Path) -> None:
+    """The file of pairs has what the rows of the jobs tell, but for less than a second each."""
+    jobs, pairs = pd.read_csv(day / "jobs.csv"), pd.read_csv(day / "delays.csv")
+    assert pairs.seconds.is_monotonic_decreasing
+    assert pairs.seconds.min() >= 1.0
+    total = jobs.delayed_by_others_s.sum()
+    assert total > 0.0
+    assert total == pytest.approx(jobs.delays_others_s.sum())
+    assert total - len(jobs) ** 2 <= pairs.seconds.sum() <= total + 1e-6
+
+
+def test_the_slowdown_is_bounded_by_the_same_prices(
+    day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Completion over the time alone on the requested GPUs, averaged over the jobs."""
+    command = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS, "--objective", "slowdown"]
+    assert main([*command, "--out", str(tmp_path), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert 0.0 < told["bound_average_slowdown"] <= told["schedule_average_slowdown"]
+    problem = json.loads((tmp_path / "problem.json").read_text())
+    alone = {}
+    for training in problem["trainings"]:
+        for row, gpus in enumerate(training["gpus"]):
+            rates = [max(own[: row + 1]) for own in training["rates"][0]]
+            seconds = [work / rate for work, rate in zip(training["work"], rates, strict=True)]
+            alone[training["name"], gpus] = sum(seconds)
+    jobs = pd.read_csv(tmp_path / "jobs.csv")
+    requested = [2, 1, 1, 4]
+    slowdowns = [
+        completion / alone[application, gpus]
+        for completion, application, gpus in zip(
+            jobs.completion_s, jobs.application, requested, strict=True
+        )
+    ]
+    assert told["schedule_average_slowdown"] == pytest.approx(sum(slowdowns) / 4)
+    names = [str(tmp_path / f"{name}.json") for name in ("problem", "schedule", "bound")]
+    assert main(["verify", *names]) == 0
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -79,6 +118,7 @@ def test_the_same_seeds_give_the_same_numbers(
         (["missing.csv"], "missing.csv' does not exist"),
         (["--steps", "0"], "--steps"),
         (["--price-interval", "0"], "--price-interval"),
+        (["--objective", "fairness"], "--objective"),
     ],
 )
 def test_what_it_cannot_do_is_refused_in_one_sentence(

@@ -146,3 +146,14 @@ def test_more_gpus_than_there_are_is_told() -> None:
     assert schedule_violations(problem, held) == [
         "From 30 s on 3 GPUs of type 't4' are held; expected at most 2.",
     ]
+
+
+def test_seconds_on_some_gpus_are_of_the_best_type_and_number_up_to_them() -> None:
+    """Fewer GPUs may be faster; a training that cannot run on so few is refused."""
+    rates = np.array([[[1.0, 2.0, 1.5], [0.0, 4.0, 1.0]], [[0.5, 0.5, 9.0], [0.5, 0.5, 9.0]]])
+    training = Training("two", np.array([12.0, 8.0]), np.array([1.0, 2.0, 4.0]), rates)
+    assert training.seconds_on(1) == 24.0 + 16.0
+    assert training.seconds_on(3) == 6.0 + 2.0
+    assert training.seconds_on(4) == pytest.approx(20.0 / 9.0)
+    with pytest.raises(ValueError, match=r"'two': it cannot run on 0.5 GPUs"):
+        training.seconds_on(0.5)
