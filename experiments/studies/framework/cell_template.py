@@ -2,8 +2,9 @@
 
 A template is that of `str.format` with the columns of a study. Where several stored rows belong to
 a cell, ``{column.mean}``, ``.half_width`` (of the 95 % interval of the mean, by Student's t),
-``.median``, ``.least``, ``.greatest``, ``.total`` and ``.count`` are those of their values. Blank
-values do not count, and a cell without other ones is blank.
+``.median``, ``.least``, ``.greatest``, ``.total`` and ``.count`` are those of their values.
+``.change``, of a column in per cent of something, is the mean less 100. Blank values do not count,
+and a cell without other ones is blank.
 """
 
 from __future__ import annotations
@@ -96,6 +97,12 @@ class _Values:
     @property
     def mean(self) -> float:
         return estimate_of(self.numbers).mean
+
+    @property
+    def change(self) -> float:
+        if not self.column.endswith(("percent", "%")):
+            raise ValueError(f"column '{self.column}' is no percentage; expected one for a change.")
+        return self.mean - 100.0
 
     @property
     def half_width(self) -> float:

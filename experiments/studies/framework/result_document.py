@@ -17,8 +17,22 @@ shows::
 
 Rows of a table have different values of ``rows``, in the order of the stored rows. A column is a
 template, or a table with the template as ``cell`` and further conditions, so that a table can show
-several stored rows in one line. A number in a sentence stands between two comments, with its study,
-conditions and template::
+several stored rows in one line.
+
+A table may end with rows of another study, such as a bound on all that it shows. ``last`` tells the
+study, and what a table tells of its own rows; without ``rows`` it is one. Its columns are some of
+those of the table, and the others stay blank::
+
+    [last]
+    study = "hindsight"
+    where = { load = 1, policy = "bound" }
+    [last.columns]
+    "policy" = "bound on any schedule"
+    "average (h)" = "{average_jct_hours.mean:.2f} ± {average_jct_hours.half_width:.2f}"
+
+They are refused if their study had other workloads than the table's, or other conditions (`TERMS`).
+
+A number in a sentence stands between two comments, with its study, conditions and template::
 
     <!-- value hesrpt: jobs=16; power=0.3: {equal_above_percent:.3g} % -->1.02 %<!-- /value -->
 
@@ -33,20 +47,23 @@ from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from goodalloc.data.documents.json_file import check_keys, shown
+from goodalloc.data.documents.json_file import check_keys, check_text, shown
 from goodalloc.experiments.studies.framework.cell_template import (
     Cells,
     cell_of,
     check_unit,
     filled,
 )
-from goodalloc.models.support.validation import literal
+from goodalloc.models.support.validation import did_you_mean, literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 #: Function that returns the rows of a stored result by its name.
 Source = Callable[[str], Sequence[Cells]]
+
+#: Columns of stored rows that tell the conditions of their study, beside its workloads.
+TERMS = ("truth", "quick")
 
 _TABLE = re.compile(
     r"<!-- results (?P<study>[\w-]+)\n(?P<told>.*?)-->\n(?P<body>.*?)(?=<!-- /results -->)",
@@ -182,9 +199,12 @@ def studies_in(text: str) -> tuple[str, ...]:
     >>> studies_in("<!-- value mine: p=-1: {gap_percent} % -->0.2 %<!-- /value -->")
     ('mine',)
     """
-    text = _without_code(text)
-    matches = (match["study"] for pattern in (_TABLE, _VALUE) for match in pattern.finditer(text))
-    return tuple(dict.fromkeys(matches))
+    text, found = _without_code(text), list[str]()
+    for match in _TABLE.finditer(text):
+        last = tomllib.loads(match["told"]).get("last", {})
+        found += [name for name in (match["study"], last.get("study")) if name]
+    found += [match["study"] for match in _VALUE.finditer(text)]
+    return tuple(dict.fromkeys(found))
 
 
 def _without_code(text: str) -> str:
@@ -235,19 +255,59 @@ def _table(match: re.Match[str], source: Source) -> str:
     """Return the table of a comment."""
     name = match["study"]
     try:
-        told = check_keys("Table", tomllib.loads(match["told"]), ("rows", "columns"), ("where",))
-        columns = [_column(heading, value) for heading, value in told["columns"].items()]
-        keys, where = list(told["rows"]), told.get("where", {})
-        rows = [row for row in source(name) if _meets(row, where)]
-        by_key: dict[tuple[str, ...], list[Cells]] = {}
-        for row in rows:
-            by_key.setdefault(tuple(cell_of(row, key) for key in keys), []).append(row)
-        lines = [[column.heading for column in columns], ["---"] * len(columns)]
-        for some in by_key.values():
+        told = tomllib.loads(match["told"])
+        check_keys("Table", told, ("rows", "columns"), ("where", "last"))
+        columns = _columns(told)
+        headings = [column.heading for column in columns]
+        rows = _met(source(name), told)
+        lines = [headings, ["---"] * len(headings)]
+        for some in _grouped(rows, told["rows"]):
             lines.append([_one(some, column) for column in columns])
+        if "last" in told:
+            lines += _last(told["last"], headings, rows, source)
     except ValueError as error:
         raise ValueError(f"Table of '{name}': {error}") from error
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _last(
+    told: object, headings: Sequence[str], shown_rows: Sequence[Cells], source: Source
+) -> list[list[str]]:
+    """Return the last rows of a table, of another study than those that it shows above."""
+    last = check_keys("last", told, ("study", "columns"), ("rows", "where"))
+    columns = {column.heading: column for column in _columns(last)}
+    for heading in columns:
+        if heading not in headings:
+            raise ValueError(
+                f"last: the table has no column {literal(heading)}"
+                f"{did_you_mean(heading, headings)}; expected one of {', '.join(headings)}."
+            )
+    rows = _met(source(check_text("last: study", last["study"])), last)
+    if not rows:
+        raise ValueError(f"last: no row has {shown(last.get('where', {}))}; expected one at least.")
+    lines = []
+    for some in _grouped(rows, last.get("rows", ())):
+        _check_terms(some, shown_rows)
+        lines.append([_one(some, columns[one]) if one in columns else "" for one in headings])
+    return lines
+
+
+def _check_terms(rows: Sequence[Cells], shown_rows: Sequence[Cells]) -> None:
+    """Refuse last rows on other terms than the rows that a table shows."""
+    own, wanted = _terms(rows), _terms(shown_rows)
+    for term, values in own.items():
+        if values != wanted[term]:
+            raise ValueError(
+                f"last: {term} of its rows: {', '.join(sorted(values)) or 'none'}; expected those "
+                f"of the table: {', '.join(sorted(wanted[term])) or 'none'}."
+            )
+
+
+def _terms(rows: Sequence[Cells]) -> dict[str, set[str]]:
+    """Return the conditions of rows, and the workloads that they are of: one, or all of a study."""
+    workloads = (row.get("workload", row.get("workload_numbers", "")) for row in rows)
+    found = {term: {row.get(term, "") for row in rows} - {""} for term in TERMS}
+    return {"workloads": {one for some in workloads for one in some.split()}, **found}
 
 
 def _value(match: re.Match[str], source: Source) -> str:
@@ -264,6 +324,24 @@ def _value(match: re.Match[str], source: Source) -> str:
         return text
     except ValueError as error:
         raise ValueError(f"Value of '{match['study']}': {error}") from error
+
+
+def _columns(told: Mapping[str, Any]) -> list[_Column]:
+    """Return the columns that are told of some rows."""
+    return [_column(heading, value) for heading, value in told["columns"].items()]
+
+
+def _met(rows: Iterable[Cells], told: Mapping[str, Any]) -> list[Cells]:
+    """Return the stored rows that meet the conditions that are told."""
+    return [row for row in rows if _meets(row, told.get("where", {}))]
+
+
+def _grouped(rows: Iterable[Cells], keys: Iterable[str]) -> Iterable[list[Cells]]:
+    """Return the stored rows of each row of a table, in which the keys have the same values."""
+    found: dict[tuple[str, ...], list[Cells]] = {}
+    for row in rows:
+        found.setdefault(tuple(cell_of(row, key) for key in keys), []).append(row)
+    return found.values()
 
 
 def _column(heading: str, value: Any) -> _Column:

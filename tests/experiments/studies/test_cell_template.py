@@ -70,12 +70,19 @@ def test_means_and_intervals_are_those_of_estimates(values: list[float]) -> None
     assert [*map(float, text.split())] == pytest.approx([*estimate_of(values)], abs=1e-8)
 
 
+def test_what_is_in_per_cent_of_something_can_be_shown_as_a_change_of_it() -> None:
+    """The mean less 100; its interval is that of the values."""
+    rows = [{"of_mine_percent": "90"}, {"of_mine_percent": "92"}]
+    assert filled("{of_mine_percent.change:+.1f}", rows) == "−9.0"
+
+
 @pytest.mark.parametrize(
     ("cell", "words"),
     [
         ("{hours}", "column 'hours' has 2 different values; expected one"),
         ("{hour}", "column 'hour' does not exist (did you mean hours?); expected one of policy"),
         ("{policy.mean}", "column 'policy' has 'fifo'; expected a number"),
+        ("{hours.change}", "column 'hours' is no percentage; expected one for a change"),
         ("{hours.average}", "has no attribute 'average'"),
         ("{policy:.1f}", "Unknown format code"),
     ],

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 #: Studies whose stored result, the quick one where there is one, is made again here, in seconds.
 SAMPLES = ("hesrpt", "profile-fits")
 
+#: How the last row of a table begins that has the bound on any schedule.
+BOUND = "bound on any schedule"
+
 
 @pytest.fixture(scope="module", autouse=True)
 def in_repository() -> None:
@@ -112,3 +115,56 @@ def test_a_result_that_is_not_there_is_an_error(name: str, words: str) -> None:
     """With what would make one."""
     with pytest.raises(ValueError, match=words):
         stored_result(name)
+
+
+def test_no_average_in_a_table_is_below_the_bound_in_its_last_row() -> None:
+    """Of the same load, where the bound tells one."""
+    found = [
+        (path.name, *one) for path in documents() for one in below_bound(path.read_text("utf-8"))
+    ]
+    assert found == []
+
+
+def test_an_average_below_the_bound_is_found() -> None:
+    """A row of another load does not count, nor do words and blanks."""
+    table = (
+        "| | knows | (h) |\n| --- | --- | --- |\n"
+        "| a, load 1 | 0 | 0.9 |\n| b, load 2 | all | 0.2 |\n"
+        "| bound on any schedule, load 1 | all | 1.0 ± 0.5 |\n"
+    )
+    assert below_bound(table) == [("a, load 1", 0.9)]
+    assert below_bound(table.replace(", load", ", rounds")) == [
+        ("a, rounds 1", 0.9),
+        ("b, rounds 2", 0.2),
+    ]
+    assert below_bound(table.replace("| 1.0 ±", "| −5 ±")) == []
+
+
+def below_bound(text: str) -> list[tuple[str, float]]:
+    """Return rows of tables, by their first cell, and averages there below the bound beneath."""
+    found: list[tuple[str, float]] = []
+    rows: list[list[str]] = []
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        label = cells[0] if cells else ""
+        if label.startswith(BOUND):
+            load = label.removeprefix(BOUND) if ", load " in label else ""
+            for column, bound in enumerate(map(leading_number, cells)):
+                averages = [(row[0], leading_number(row[column])) for row in rows]
+                found += [
+                    (name, average)
+                    for name, average in averages
+                    if name.endswith(load) and bound is not None
+                    if average is not None and average < bound
+                ]
+        elif cells:
+            rows.append(cells)
+        else:
+            rows = []
+    return found
+
+
+def leading_number(cell: str) -> float | None:
+    """Return the number with which a cell of a table begins; None where there is none."""
+    number = re.match(r"[-+−]?\d+(?:,\d{3})*(?:\.\d+)?", cell)
+    return None if number is None else float(number[0].replace("−", "-").replace(",", ""))

@@ -140,3 +140,99 @@ def test_a_document_tells_which_studies_it_shows() -> None:
     """Each once."""
     assert studies_in(TABLE) == ("mine",)
     assert studies_in("Nothing.") == ()
+
+
+RUNS = [
+    {"policy": policy, "hours": hours, "truth": "artifact", "workload_numbers": "1 2", "quick": ""}
+    for policy, hours in (("fifo", "3.5"), ("srtf", "2.5"))
+]
+BOUNDS = [
+    {"load": load, "workload": workload, "least_hours": hours, "truth": "artifact", "quick": ""}
+    for load, workload, hours in (
+        ("1", "1", "1"),
+        ("1", "2", "3"),
+        ("1", "3", "8"),
+        ("2", "1", "9"),
+    )
+]
+
+BOUNDED = """<!-- results runs
+rows = ["policy"]
+[columns]
+"policy" = "{policy}"
+"load" = "any"
+"average (h)" = "{hours:.1f}"
+[last]
+study = "bounds"
+where = { load = 1, workload = [1, 2] }
+[last.columns]
+"policy" = "bound, load {load}"
+"average (h)" = "{least_hours.mean:.1f}"
+-->
+| policy | load | average (h) |
+| --- | --- | --- |
+| fifo | any | 3.5 |
+| srtf | any | 2.5 |
+| bound, load 1 |  | 2.0 |
+<!-- /results -->
+"""
+
+
+def two_sources(name: str) -> Sequence[Mapping[str, str]]:
+    """Two stored results."""
+    found = {"runs": RUNS, "bounds": BOUNDS}
+    if name not in found:
+        raise ValueError(f"Study '{name}' does not exist.")
+    return found[name]
+
+
+def test_a_table_ends_with_rows_of_another_study() -> None:
+    """What its columns do not tell is blank; the document shows both studies."""
+    assert renewed(BOUNDED, two_sources) == (BOUNDED, ())
+    assert studies_in(BOUNDED) == ("runs", "bounds")
+
+
+@pytest.mark.parametrize(
+    "wrong", ["", "| bound, load 1 |  | 2.1 |\n", "| bound, load 1 | any | 2.0 |\n"]
+)
+def test_a_planted_error_of_a_last_row_is_found_and_corrected(wrong: str) -> None:
+    """Of its number, of a cell that is blank, or the whole row missing."""
+    found = renewed(BOUNDED.replace("| bound, load 1 |  | 2.0 |\n", wrong), two_sources)
+    assert found.text == BOUNDED
+    assert [one.study for one in found.differences] == ["runs"]
+
+
+def test_several_last_rows_have_different_values_of_their_keys() -> None:
+    """In the order of their study."""
+    bounds = [{**row, "load": load} for load in ("1", "2") for row in BOUNDS[:2]]
+    several = BOUNDED.replace('"bounds"\nwhere', '"bounds"\nrows = ["load"]\nwhere')
+    found = renewed(several.replace("load = 1, ", ""), {"runs": RUNS, "bounds": bounds}.__getitem__)
+    assert "| bound, load 1 |  | 2.0 |\n| bound, load 2 |  | 2.0 |\n<!--" in found.text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('"bounds"', '"bound"', "Table of 'runs': Study 'bound' does not exist"),
+        ('"bounds"', "7", "last: study: name is 7; expected"),
+        ('study = "bounds"\n', "", "last: key 'study' is missing"),
+        ("{least_hours.mean:.1f}", "{best_hours.mean:.1f}", "column 'best_hours' does not exist"),
+        ("load = 1, workload", "loads = 1, workload", "column 'loads' does not exist"),
+        ('"average (h)" = "{least', '"averag (h)" = "{least', r"'averag \(h\)' \(did you mean"),
+        ("load = 1", "load = 3", "last: no row has .*; expected one at least"),
+        ("[1, 2]", "[1, 3]", "workloads of its rows: 1, 3; expected those of the table: 1, 2"),
+        (", workload = [1, 2]", "", "workloads of its rows: 1, 2, 3; expected those of the table"),
+    ],
+)
+def test_last_rows_that_make_no_sense_are_refused(old: str, new: str, words: str) -> None:
+    """In one sentence; a mean over other workloads than the table's is never shown."""
+    with pytest.raises(ValueError, match=words):
+        renewed(BOUNDED.replace(old, new), two_sources)
+
+
+@pytest.mark.parametrize("term", ["truth", "quick"])
+def test_last_rows_on_other_terms_than_the_table_are_refused(term: str) -> None:
+    """Other rates of the jobs, or half of the jobs."""
+    runs = [{**row, term: "other"} for row in RUNS]
+    with pytest.raises(ValueError, match=f"last: {term} of its rows: .*; expected those"):
+        renewed(BOUNDED, {"runs": runs, "bounds": BOUNDS}.__getitem__)
