@@ -20,6 +20,7 @@ from goodalloc.data.rounds.benchmark_set import find_instance
 from goodalloc.experiments.cli.output import FAILED, Output, check_distinct, check_target
 from goodalloc.experiments.hindsight.bound_file import (
     BOUND_FORMAT,
+    LATE_FORMAT,
     PROBLEM_FORMAT,
     SCHEDULE_FORMAT,
 )
@@ -101,8 +102,8 @@ def verify_certificate(
     >>> verify_certificate("tiny-cold", "result.json", "certificate.json").verified
     True
     """
-    found = read_document(certificate, (CERTIFICATE_FORMAT, BOUND_FORMAT))
-    if found["format"] == BOUND_FORMAT:
+    found = read_document(certificate, (CERTIFICATE_FORMAT, BOUND_FORMAT, LATE_FORMAT))
+    if found["format"] in (BOUND_FORMAT, LATE_FORMAT):
         if exact or resolved is not None:
             raise ValueError(
                 "arguments --exact and --resolved: a bound on whole traces is checked in floating "

@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from goodalloc.models.hindsight.offline_problem import OfflineProblem
     from goodalloc.models.hindsight.offline_schedule import OfflineSchedule
     from goodalloc.solvers.hindsight.best_prices import HindsightBound
+    from goodalloc.solvers.hindsight.late_jobs import LateBound
 
 PROBLEM_FORMAT = "goodalloc-offline-problem"
 SCHEDULE_FORMAT = "goodalloc-offline-schedule"
 BOUND_FORMAT = "goodalloc-hindsight-bound"
+LATE_FORMAT = "goodalloc-late-bound"
 
 
 def problem_document(problem: OfflineProblem) -> Document:
@@ -68,9 +70,35 @@ def bound_document(problem: OfflineProblem, bound: HindsightBound) -> Document:
     ValueError
         If the checker proves nothing by them.
     """
+    return _proved(problem, bound, {"format": BOUND_FORMAT})
+
+
+def late_document(problem: OfflineProblem, bound: LateBound) -> Document:
+    """Return a bound on late jobs in terms of JSON: what the checker proves by its prices.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    bound
+        Bound on the late jobs of its schedules.
+
+    Raises
+    ------
+    ValueError
+        If the checker proves nothing by them.
+    """
+    names = [job.name for job in problem.jobs]
+    due = dict(zip(names, bound.due.tolist(), strict=True))
+    return _proved(problem, bound, {"format": LATE_FORMAT, "due": due})
+
+
+def _proved(
+    problem: OfflineProblem, bound: HindsightBound | LateBound, own: dict[str, Any]
+) -> Document:
+    """Return a certificate with the bound that the checker proves by it."""
     told = problem_document(problem)
-    document: dict[str, Any] = {
-        "format": BOUND_FORMAT,
+    document: dict[str, Any] = own | {
         "version": 1,
         "digest": verify_hindsight.digest(told),
         "bound": 0.0,

@@ -12,11 +12,16 @@ schedule has a weighted sum of completion times below
     v(C) = w (C - r) + mu W - (integral of h from b to C),
     h = max { 0, mu_q g_aq(k) - lambda_a k } over types a, phases q and numbers k,            (2)
 
-with T the last edge (`formulations/HINDSIGHT.md` proves it). The multipliers need not be the best:
-any prove (1), so that nothing of the search is trusted. A schedule, if there is one, is checked,
+with T the last edge (`formulations/HINDSIGHT.md` proves it). If the jobs are due, by d, the jobs
+that end later have no weight in all below
+
+    sum_j min { w, max_mu max { 0, v(d) with w = 0 } } - sum lambda G,                        (3)
+
+where a job that is due behind the last edge counts 0. The multipliers need not be the best: any
+prove (1) and (3), so that nothing of the search is trusted. A schedule, if there is one, is checked,
 too: whether every job is done, phase after phase, on GPUs that are there, to TOLERANCE.
 
-Rounding: every term of (1) and (2) is a sum of at most n products of numbers of at least 0, which
+Rounding: every term of (1) to (3) is a sum of at most n products of numbers of at least 0, which
 is within (n + 4) * 2^-53 of itself; what is subtracted is made larger by that, and what is added
 less.
 """
@@ -36,6 +41,7 @@ KEYS = {
     "offline-problem": "trainings jobs types times gpus",
     "offline-schedule": "segments",
     "hindsight-bound": "digest bound edges prices multipliers",
+    "late-bound": "digest bound due edges prices multipliers",
 }
 
 
@@ -58,7 +64,9 @@ def verify(problem: Any, schedule: Any, certificate: Any) -> Verdict:
     ValueError
         If a document is malformed.
     """
-    case, claim = _document(problem, "offline-problem"), _document(certificate, "hindsight-bound")
+    late = isinstance(certificate, dict) and "due" in certificate
+    form = "late-bound" if late else "hindsight-bound"
+    case, claim = _document(problem, "offline-problem"), _document(certificate, form)
     answer = _document(schedule, "offline-schedule")["segments"]
     claimed, value, proved = claim["bound"], math.nan, math.nan
     if type(claimed) is not float or not math.isfinite(claimed):
@@ -70,7 +78,7 @@ def verify(problem: Any, schedule: Any, certificate: Any) -> Verdict:
         with np.errstate(over="raise", invalid="raise"):
             proved = math.nan if broken else _proved(case, claim)
             if not broken and answer is not None:
-                value, broken = _judged(case, answer)
+                value, broken = _judged(case, answer, _due(case, claim))
     except ArithmeticError:
         broken = "a number is too large"
     if not broken and claimed > proved:
@@ -86,8 +94,18 @@ def digest(problem: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _judged(case: Any, answer: Any) -> tuple[float, str]:
-    """Return the weighted sum of completion times of a schedule, and the rule that it breaks."""
+def _due(case: Any, claim: Any) -> dict[str, float]:
+    """Return when every job is due; nothing if completion times are to be short."""
+    due, jobs = claim.get("due"), _named(case, "jobs")
+    if due is None:
+        return {}
+    if not isinstance(due, dict) or {*due} != {*jobs}:
+        raise ValueError("due: expected seconds for every job, by its name.")
+    return {name: _number(due, name) for name in jobs}
+
+
+def _judged(case: Any, answer: Any, due: dict[str, float]) -> tuple[float, str]:
+    """Return the objective of a schedule, and the rule that it breaks."""
     jobs = _named(case, "jobs")
     if not isinstance(answer, dict) or {*answer} != {*jobs}:
         raise ValueError("segments: expected those of every job, by its name.")
@@ -116,7 +134,8 @@ def _judged(case: Any, answer: Any) -> tuple[float, str]:
                 end = now if phase == len(work) else math.inf
         if math.isinf(end):
             return math.nan, f"'{name}' is never complete"
-        values.append(job["weight"] * (end - job["release"]))
+        late = not due or end > due[name] * (1 + TOLERANCE)
+        values.append(job["weight"] * (late if due else end - job["release"]))
     times, there = np.array(case["times"]), np.array(case["gpus"])
     for row, segments in enumerate(held):
         starts, stops, gpus = np.array(segments or [(0.0, 0.0, 0.0)]).T
@@ -136,7 +155,7 @@ def _up_to(moments: Any, times: Any, numbers: Any) -> Any:
 
 
 def _proved(case: Any, claim: Any) -> float:
-    """Return the bound (1), rounded downwards."""
+    """Return the bound (1) or (3), rounded downwards."""
     types = len(_listed(case, "types"))
     times = _array("times", case["times"], (-1,))
     there = _array("gpus", case["gpus"], (times.size, types))
@@ -154,12 +173,12 @@ def _proved(case: Any, claim: Any) -> float:
         multipliers = _array("multipliers", own, (-1, work.size) if own else (0,))
         multipliers = np.concatenate([np.zeros((1, work.size)), multipliers.reshape(-1, work.size)])
         trainings[name] = _Lines(work, gpus, rates, multipliers, edges, prices)
-    jobs = [
-        trainings[job["training"]].least(
-            *(_number(job, key) for key in ("release", "begin", "weight"))
-        )
-        for job in _named(case, "jobs").values()
-    ]
+    jobs, due = [], _due(case, claim)
+    for name, job in _named(case, "jobs").items():
+        release, begin, weight = (_number(job, key) for key in ("release", "begin", "weight"))
+        lines = trainings[job["training"]]
+        own = lines.late(begin, due[name], weight) if due else lines.least(release, begin, weight)
+        jobs.append(own)
     terms = _supplied(times, there, edges) * prices
     worth = math.fsum(terms.ravel()) * (1 + (times.size + 8) * UNIT)
     total = math.fsum(jobs)
@@ -207,6 +226,16 @@ class _Lines:
         at = np.minimum(cost[0] - before, cost[1] - total) + self.worth[:, None]
         at -= 4 * UNIT * (np.maximum(cost[1], total) + self.worth[:, None])
         return min(behind, float(at.max(axis=0).min()))
+
+    def late(self, begin: float, due: float, weight: float) -> float:
+        """Return the term of a job in (3), rounded downwards."""
+        edges = self.edges
+        if due > edges[-1]:
+            return 0.0
+        seconds = np.clip(np.minimum(edges[1:], due) - np.maximum(edges[:-1], begin), 0.0, None)
+        total = (self.earned * seconds).sum(axis=1) * self.more
+        at = self.worth - total - 4 * UNIT * (self.worth + total)
+        return min(weight, max(float(at.max()), 0.0))
 
 
 def _document(document: Any, form: str) -> Any:

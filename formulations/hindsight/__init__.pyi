@@ -1,5 +1,6 @@
 from .closed_forms import ClosedForm as ClosedForm
 from .closed_forms import best_closed_form as best_closed_form
+from .late_bound import late_job_bound as late_job_bound
 from .pooled_machine import equal_weight as equal_weight
 from .pooled_machine import pooled_bound as pooled_bound
 from .pooled_machine import shortest_remaining_first as shortest_remaining_first

@@ -24,6 +24,10 @@ there: :math:`u_{jt}`. With :math:`g`, :math:`W`, :math:`w` and :math:`G` of
     u_{jt} \ge \Delta_t (1 - c_{jtQ}), \quad
     u_{jt} \ge \sum_{q,a,k} z_{jtqak}                                    \quad \forall j, t   (7)
 
+or, where jobs are due, by :math:`d_j` at the end of interval :math:`t_j`,
+
+.. math:: \min \sum_j w_j (1 - c_{j t_j Q}) \quad \text{with (2) to (6)}                     (8)
+
 The last interval of a job counts to the second in which it ends, (7); its GPUs are free at the next
 edge. *Exact* for schedules that change at edges only; (2) to (7) without integrality are a bound,
 but a weak one. A job may need :math:`c = 1` in the last interval, so that the horizon has to be
@@ -69,9 +73,13 @@ class TimeIndexed:
 
 
 def time_indexed_program(
-    problem: OfflineProblem, edges: Float[Floats, " edges"], *, constant: bool = True
+    problem: OfflineProblem,
+    edges: Float[Floats, " edges"],
+    *,
+    constant: bool = True,
+    due: Float[Floats, " jobs"] | None = None,
 ) -> TimeIndexed:
-    """Build the program (1) to (7).
+    """Build the program (1) to (7), or (8).
 
     Parameters
     ----------
@@ -82,11 +90,13 @@ def time_indexed_program(
     constant
         Whether jobs hold whole numbers of GPUs through an interval; else *x* is continuous, which
         gives a bound where time and GPUs can be shared at will, though phases keep their order.
+    due
+        Edges by which the jobs are due, for the least weight of late jobs, (8); None for (1).
 
     Raises
     ------
     ValueError
-        If a job begins between two edges, or behind the last but one.
+        If a job begins between two edges, or behind the last but one, or is due between two.
 
     Examples
     --------
@@ -105,7 +115,7 @@ def time_indexed_program(
     free = builder.add_rows("free", intervals * types, upper=supply.ravel())
     free = free.reshape(intervals, types)
     offset, held = 0.0, []
-    for job in problem.jobs:
+    for row, job in enumerate(problem.jobs):
         training = problem.training(job.training)
         first = int(np.searchsorted(edges, job.begin))
         if first >= intervals or edges[first] != job.begin:
@@ -113,9 +123,13 @@ def time_indexed_program(
                 f"Job '{job.name}': begin is {job.begin:g} s; expected one of the edges of the "
                 "grid but the last."
             )
-        offset += job.weight * (job.begin - job.release)
-        length = lengths[first:]
-        columns = _add_columns(builder, job, training, length, constant=constant)
+        length, cost = lengths[first:], _Cost(job.weight, np.zeros(intervals - first))
+        if due is None:
+            offset += job.weight * (job.begin - job.release)
+        else:
+            offset += job.weight
+            cost = _late_cost(job, float(due[row]), edges[first:])
+        columns = _add_columns(builder, job, training, length, cost, constant=constant)
         builder.add_entries(free[first:, :, None], columns.hold, training.gpus)
         _add_allocation(builder, job, columns, length)
         _add_progress(builder, job, training, columns, length)
@@ -123,6 +137,32 @@ def time_indexed_program(
         padding = np.full((first, types, training.gpus.size), -1)
         held.append(np.concatenate([padding, columns.hold]))
     return TimeIndexed(builder.build(offset), edges, tuple(held))
+
+
+class _Cost(NamedTuple):
+    """Costs of a job: of a second in which it is there, and of *c* of its last phase."""
+
+    there: float
+    done: Float[Floats, " intervals"]
+
+
+def _late_cost(job: OfflineJob, due: float, edges: Float[Floats, " edges"]) -> _Cost:
+    """Return the costs of a job in (8), but for the constant.
+
+    Raises
+    ------
+    ValueError
+        If it is due between two edges.
+    """
+    done = np.zeros(edges.size - 1)
+    if due > edges[0]:
+        last = int(np.searchsorted(edges, due))
+        if last == edges.size or edges[last] != due:
+            raise ValueError(
+                f"Job '{job.name}': it is due at {due:g} s; expected an edge of the grid."
+            )
+        done[last - 1] = -job.weight
+    return _Cost(0.0, done)
 
 
 class _Columns(NamedTuple):
@@ -139,21 +179,24 @@ def _add_columns(
     job: OfflineJob,
     training: Training,
     length: Float[Floats, " intervals"],
+    cost: _Cost,
     *,
     constant: bool,
 ) -> _Columns:
-    """Add the columns of a job, with their part of (1)."""
+    """Add the columns of a job, with their part of (1) or (8)."""
     types, phases, counts = training.rates.shape
     left, name = length.size, job.name
     size = left * types * counts
     hold = builder.add_columns(f"hold_{name}", size, upper=1.0, integer=constant)
     work = builder.add_columns(f"work_{name}", phases * size, integer=False)
-    done = builder.add_columns(f"done_{name}", left * phases, upper=1.0)
+    each = np.zeros((left, phases))
+    each[:, -1] = cost.done
+    done = builder.add_columns(f"done_{name}", left * phases, cost=each.ravel(), upper=1.0)
     return _Columns(
         hold.reshape(left, types, counts),
         work.reshape(left, phases, types, counts),
         done.reshape(left, phases),
-        builder.add_columns(f"there_{name}", left, cost=job.weight, upper=length, integer=False),
+        builder.add_columns(f"there_{name}", left, cost=cost.there, upper=length, integer=False),
     )
 
 

@@ -1,3 +1,5 @@
+from .deadlines import late_jobs as late_jobs
+from .deadlines import require_due as require_due
 from .offline_problem import OfflineJob as OfflineJob
 from .offline_problem import OfflineProblem as OfflineProblem
 from .offline_problem import Supply as Supply

@@ -6,6 +6,9 @@ from .best_prices import hindsight_bound as hindsight_bound
 from .best_prices import horizon_of as horizon_of
 from .best_prices import stages_to as stages_to
 from .free_multipliers import with_free_multipliers as with_free_multipliers
+from .late_jobs import LateBound as LateBound
+from .late_jobs import late_jobs_bound as late_jobs_bound
+from .late_jobs import makespan_bound as makespan_bound
 from .lone_schedules import lone_job_costs as lone_job_costs
 from .order_of_phases import ordered_job_bounds as ordered_job_bounds
 from .phase_windows import windowed_job_bounds as windowed_job_bounds

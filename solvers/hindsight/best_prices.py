@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
 
 from goodalloc.formulations.hindsight.price_bound import Multipliers, unit_costs
+from goodalloc.solvers.hindsight.price_climb import PriceScale, climb_prices
 from goodalloc.solvers.hindsight.priced_jobs import price_jobs
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
@@ -36,8 +36,8 @@ LEVELS, POINTS = np.geomspace(1e-3, 6.0, 30), np.concatenate([[0.0], np.geomspac
 #: Greatest worth of a second of a job in a pattern, in weights of the heaviest job of a training.
 MOST_WORTH = 60.0
 
-#: Least and greatest price in the search, and that at the start, in mean weights of the jobs.
-LEAST_PRICE, GREATEST_PRICE, FIRST_PRICE = 1e-10, 7.5, 0.03
+#: Price at the start of the search, in mean weights of the jobs.
+FIRST_PRICE = 0.03
 
 
 #: How much farther than intervals that counted a stage goes.
@@ -61,9 +61,6 @@ class Stage(NamedTuple):
     smoothing: tuple[float, ...]
     steps: int
 
-
-#: Relative improvement of the smoothed bound in a step at which the search goes on to the next.
-LEAST_STEP = 1e-6
 
 NO_LIMIT = Stop()
 
@@ -279,29 +276,13 @@ class _Search:
         steps: int,
     ) -> Float[Floats, "intervals types"]:
         """Return better prices, by at most so many steps with one smoothing."""
-        unit = self.scale * len(self.problem.jobs)
-
-        def lost(roots: Floats) -> tuple[float, Floats]:
-            now = self.scale * np.square(roots).reshape(prices.shape)
-            value, slope = self.evaluate(edges, now, smoothing)
-            if self.watch.limit is not None:
-                raise StopIteration
-            return -value / unit, -2.0 * self.scale * slope.ravel() * roots / unit
-
-        bounds = np.sqrt([LEAST_PRICE, GREATEST_PRICE])
-        begin = np.sqrt(prices / self.scale).clip(*bounds)
-        try:
-            found = minimize(
-                lost,
-                begin.ravel(),
-                jac=True,
-                method="L-BFGS-B",
-                bounds=[tuple(bounds)] * begin.size,
-                options={"maxiter": steps, "maxfun": 2 * steps, "ftol": LEAST_STEP},
-            )
-        except StopIteration:
-            return prices
-        return np.asarray(self.scale * np.square(found.x)).reshape(prices.shape)
+        return climb_prices(
+            lambda now: self.evaluate(edges, now, smoothing),
+            prices,
+            PriceScale(self.scale, self.scale * len(self.problem.jobs)),
+            steps,
+            self.watch,
+        )
 
     def evaluate(
         self,
