@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -121,10 +120,7 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
 def hindsight_command(arguments: argparse.Namespace) -> Output:
     """Bound all schedules of a workload, and find one with hindsight."""
     from goodalloc.data.applications.truth import applications_of
-    from goodalloc.experiments.hindsight.day import look_back
-    from goodalloc.experiments.hindsight.known_replay import replay_schedule
-    from goodalloc.experiments.hindsight.objectives import COMPLETION, SLOWDOWN, with_slowdowns
-    from goodalloc.experiments.hindsight.problem_of_replay import replayed_problem
+    from goodalloc.experiments.hindsight.day_by_objective import day_by
 
     workload, applications = _workload(arguments), applications_of(arguments.traces)
     setting = Setting(
@@ -134,9 +130,6 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
         outages=tuple(Outage(*outage) for outage in flat(arguments.outages)),
     )
     folder = make_folder(arguments.out)
-    problem, objective = replayed_problem(workload, applications, setting), COMPLETION
-    if arguments.objective == "slowdown":
-        problem, objective = with_slowdowns(problem, workload), SLOWDOWN
     with progress_bar("hindsight", 100, quiet=arguments.json) as bar:
         done = 0
 
@@ -145,26 +138,17 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
             bar.update(round(100 * share) - done)
             done = round(100 * share)
 
-        day = look_back(
-            problem,
-            objective=objective,
-            interval=arguments.price_interval,
-            clock=float(arguments.interval),
-            seed=arguments.search_seed,
-            steps=arguments.steps,
-            report=lambda share: report(0.8 * share),
-        )
-        replayed = replay_schedule(
-            problem,
-            day.schedule,
+        day = day_by(
+            arguments.objective,
             workload,
             applications,
             setting,
-            steps=arguments.steps,
+            due=arguments.due,
+            interval=arguments.price_interval,
             seed=arguments.search_seed,
-            report=lambda share: report(0.8 + 0.2 * share),
+            steps=arguments.steps,
+            report=report,
         )
-    day = replace(day, replayed=replayed)
     written = day.write(folder, arguments.pictures)
     text = [day.text, f"written to {folder}: {', '.join(written)}"]
     return Output("\n\n".join(text), day.data)

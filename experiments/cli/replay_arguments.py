@@ -136,12 +136,7 @@ def add_simulate(parser: argparse.ArgumentParser) -> None:
     _add_workers(parser)
     _add_pictures(parser)
     parser.add_argument("--parquet", action="store_true", help="write the records as Parquet too")
-    parser.add_argument(
-        "--out",
-        metavar="FOLDER",
-        default="results/simulate",
-        help="table and picture show the policies of this command (default: results/simulate)",
-    )
+    _add_out(parser, "results/simulate", "table and picture show the policies of this command")
     parser.set_defaults(not_with_rates={name: parser.get_default(name) for name in NOT_WITH_RATES})
 
 
@@ -226,10 +221,16 @@ def add_hindsight(parser: argparse.ArgumentParser) -> None:
     add_cluster(parser)
     parser.add_argument(
         "--objective",
-        choices=("completion", "slowdown"),
+        choices=("completion", "slowdown", "late-jobs", "makespan"),
         default="completion",
-        help="average completion time, or average of it over the time of a job alone on the GPUs "
-        "that it requested (default: completion)",
+        help="average completion time (default); slowdown: over the time of each job alone on its "
+        "requested GPUs; late-jobs: their number; makespan: time until all jobs are done",
+    )
+    parser.add_argument(
+        "--due",
+        type=number(0.0),
+        metavar="FACTOR",
+        help="with late-jobs: jobs are due so many times that time after their submission",
     )
     parser.add_argument(
         "--steps", type=whole(1), default=1000, help="of the search of a schedule (default: 1000)"
@@ -239,19 +240,13 @@ def add_hindsight(parser: argparse.ArgumentParser) -> None:
         type=number(0.0),
         default=300.0,
         metavar="SECONDS",
-        help="of constant prices of the bound; shorter ones prove more and take longer "
-        "(default: 300)",
+        help="of constant prices; shorter ones prove more and take longer (default: 300)",
     )
     parser.add_argument(
         "--search-seed", type=whole(0), default=0, help="seed of that search (default: 0)"
     )
     _add_pictures(parser)
-    parser.add_argument(
-        "--out",
-        metavar="FOLDER",
-        default="results/hindsight",
-        help="folder of bound, schedule and picture (default: results/hindsight)",
-    )
+    _add_out(parser, "results/hindsight", "folder of bound, schedule and picture")
 
 
 def add_reproduce(parser: argparse.ArgumentParser) -> None:
@@ -323,12 +318,7 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
     )
     _add_workers(parser)
     _add_pictures(parser)
-    parser.add_argument(
-        "--out",
-        metavar="FOLDER",
-        default="results/reproduce",
-        help="folder of the results (default: results/reproduce)",
-    )
+    _add_out(parser, "results/reproduce", "folder of the results")
 
 
 def _add_workers(parser: argparse.ArgumentParser) -> None:
@@ -349,6 +339,11 @@ def _add_pictures(parser: argparse.ArgumentParser) -> None:
         metavar="FORMAT",
         help="format of figures: png, pdf or svg (default: png)",
     )
+
+
+def _add_out(parser: argparse.ArgumentParser, folder: str, text: str) -> None:
+    help_text = f"{text} (default: {folder})"
+    parser.add_argument("--out", metavar="FOLDER", default=folder, help=help_text)
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
@@ -389,9 +384,4 @@ def add_report(parser: argparse.ArgumentParser) -> None:
         help="with --renew: folder of published data, by its name in data/ARTIFACTS.md "
         "(pollux, sia, gavel, openb, traces, aiturbo, dl2); repeatable",
     )
-    parser.add_argument(
-        "--out",
-        metavar="FOLDER",
-        default="results/renew",
-        help="with --renew: folder to work in, from which it resumes (default: results/renew)",
-    )
+    _add_out(parser, "results/renew", "with --renew: folder to work in, from which it resumes")

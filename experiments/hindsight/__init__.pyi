@@ -3,6 +3,10 @@ from .bound_file import problem_document as problem_document
 from .bound_file import schedule_document as schedule_document
 from .day import HindsightDay as HindsightDay
 from .day import look_back as look_back
+from .day_by_objective import ObjectiveName as ObjectiveName
+from .day_by_objective import day_by as day_by
+from .deadline_day import DeadlineDay as DeadlineDay
+from .deadline_day import look_back_at_deadlines as look_back_at_deadlines
 from .delays import Delays as Delays
 from .delays import delays_of as delays_of
 from .figure import plot_hindsight as plot_hindsight
@@ -10,5 +14,7 @@ from .known_replay import Foresight as Foresight
 from .known_replay import ReplayedSchedule as ReplayedSchedule
 from .known_replay import foreseeing as foreseeing
 from .known_replay import replay_schedule as replay_schedule
+from .objectives import due_by as due_by
+from .objectives import with_slowdowns as with_slowdowns
 from .problem_of_replay import replayed_problem as replayed_problem
 from .problem_of_replay import true_training as true_training

@@ -285,9 +285,24 @@ def require_sound(problem: OfflineProblem, schedule: HindsightSchedule, proved: 
     ValueError
         If it is.
     """
-    found = schedule_violations(problem, schedule.segments)
+    require_feasible(problem, schedule)
     ends = completion_times(problem, schedule.segments)
-    if not found and problem.total(ends) < proved:
-        found = ["It is below the bound of every schedule."]
-    if found:
+    if problem.total(ends) < proved:
+        raise ValueError("Schedule with hindsight: it is below the bound of every schedule.")
+
+
+def require_feasible(problem: OfflineProblem, schedule: HindsightSchedule) -> None:
+    """Refuse a schedule that is not feasible.
+
+    Parameters
+    ----------
+    problem, schedule
+        The problem, and a schedule of it.
+
+    Raises
+    ------
+    ValueError
+        If it is not.
+    """
+    if found := schedule_violations(problem, schedule.segments):
         raise ValueError(f"Schedule with hindsight: {found[0]}")

@@ -10,11 +10,14 @@ from goodalloc.experiments.reporting.axes import open_axes
 from goodalloc.experiments.reporting.plots import COLOURS
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from goodalloc.models.hindsight.offline_problem import OfflineProblem
+    from goodalloc.models.support.array_types import Floats
     from goodalloc.solvers.hindsight.best_prices import HindsightBound
+    from goodalloc.solvers.hindsight.late_jobs import LateBound
     from goodalloc.solvers.hindsight.schedule_search import HindsightSchedule
 
 HOUR = 3600.0
@@ -52,13 +55,66 @@ def plot_hindsight(
     return figure
 
 
+def plot_deadlines(
+    problem: OfflineProblem, bound: LateBound, schedule: HindsightSchedule, *, makespan: bool
+) -> Figure:
+    """Draw the prices of a bound on late jobs above the GPUs of a schedule, and when jobs end.
+
+    Parameters
+    ----------
+    problem, bound
+        The problem, and a bound on the late jobs of its schedules.
+    schedule
+        A schedule.
+    makespan
+        Whether all jobs are due at the time that the bound refutes.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10.5, 5.8), layout="constrained")
+    grid = figure.add_gridspec(2, 2, width_ratios=(1.7, 1.0))
+    prices = figure.add_subplot(grid[0, 0])
+    _draw_steps(prices, problem, bound, HOUR, float(schedule.completion.max()))
+    prices.set_ylabel("price of a GPU-hour\n(late jobs)", fontsize="small")
+    _draw_gpus(figure.add_subplot(grid[1, 0], sharex=prices), problem, schedule)
+    ax = figure.add_subplot(grid[:, 1])
+    release = np.array([job.release for job in problem.jobs])
+    if makespan:
+        _draw_by_training(ax, problem, release, schedule.completion)
+        ax.axhline(bound.due[0] / HOUR, color="0.4", linewidth=0.8)
+        ax.set_xlabel("submission (h)", fontsize="small")
+        ax.set_ylabel("end in the schedule (h); line: bound on the last", fontsize="small")
+    else:
+        allowed = bound.due - release
+        _draw_by_training(ax, problem, allowed, schedule.completion - release)
+        ends = np.array([float(allowed.min()) * 0.8, float(allowed.max()) * 1.2]) / HOUR
+        ax.plot(ends, ends, color="0.6", linewidth=0.8)
+        _draw_logarithmic(ax)
+        ax.set_xlabel("time until it is due (h)", fontsize="small")
+        ax.set_ylabel("completion in the schedule (h); late above the line", fontsize="small")
+    ax.legend(frameon=False, fontsize="small", markerscale=1.6, loc="lower right")
+    open_axes(ax)
+    return figure
+
+
 def _draw_prices(ax: Axes, problem: OfflineProblem, bound: HindsightBound, last: float) -> None:
     """Draw the price of a GPU-hour: hours of completion time that all jobs together lose by it."""
     scale = sum(job.weight for job in problem.jobs) / len(problem.jobs)
-    for row, name in enumerate(problem.supply.types):
-        ax.stairs(bound.prices[:, row] / scale, bound.edges / HOUR, color=COLOURS[row], label=name)
-    ax.set_xlim(0.0, last / HOUR)
+    _draw_steps(ax, problem, bound, 1.0 / scale, last)
     ax.set_ylabel("price of a GPU-hour\n(hours of completion time)", fontsize="small")
+
+
+def _draw_steps(
+    ax: Axes,
+    problem: OfflineProblem,
+    bound: HindsightBound | LateBound,
+    unit: float,
+    last: float,
+) -> None:
+    """Draw prices in a unit over time."""
+    for row, name in enumerate(problem.supply.types):
+        ax.stairs(bound.prices[:, row] * unit, bound.edges / HOUR, color=COLOURS[row], label=name)
+    ax.set_xlim(0.0, last / HOUR)
     if len(problem.supply.types) > 1:
         ax.legend(frameon=False, fontsize="small")
     open_axes(ax)
@@ -86,25 +142,32 @@ def _draw_jobs(
 ) -> None:
     """Draw the completion of every job against that in the schedule of its bound."""
     release = np.array([job.release for job in problem.jobs])
-    names = sorted({job.training for job in problem.jobs})
-    for index, name in enumerate(names):
-        own = problem.jobs_of(name)
-        ax.plot(
-            (bound.ends - release)[own] / HOUR,
-            (schedule.completion - release)[own] / HOUR,
-            "o",
-            markersize=3,
-            color=COLOURS[index % len(COLOURS)],
-            label=name,
-        )
     both = (schedule.completion - release) / HOUR
+    _draw_by_training(ax, problem, bound.ends - release, schedule.completion - release)
     ax.legend(frameon=False, fontsize="small", markerscale=1.6, loc="lower right")
     ends = [float(both.min()) * 0.8, float(both.max()) * 1.2]
     ax.plot(ends, ends, color="0.6", linewidth=0.8)
-    ax.set_xscale("log")
-    ax.set_yscale("log")
+    _draw_logarithmic(ax)
     ax.set_xlabel("completion in the plan of the bound (h)", fontsize="small")
     ax.set_ylabel("completion in the schedule (h)", fontsize="small")
+    open_axes(ax)
+
+
+def _draw_by_training(
+    ax: Axes,
+    problem: OfflineProblem,
+    across: Float[Floats, " jobs"],
+    up: Float[Floats, " jobs"],
+) -> None:
+    """Draw a point for every job, in the colour of its training; seconds are told as hours."""
+    for index, name in enumerate(sorted({job.training for job in problem.jobs})):
+        own, colour = problem.jobs_of(name), COLOURS[index % len(COLOURS)]
+        ax.plot(across[own] / HOUR, up[own] / HOUR, "o", markersize=3, color=colour, label=name)
+
+
+def _draw_logarithmic(ax: Axes) -> None:
+    """Draw both axes of hours logarithmic."""
+    ax.set_xscale("log")
+    ax.set_yscale("log")
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter("{x:g}")
-    open_axes(ax)

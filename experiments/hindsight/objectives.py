@@ -3,7 +3,8 @@ r"""Objectives of a day with hindsight that are weighted sums of completion time
 With :math:`w_j = 1 / n` the objective of the offline problem is the average completion time; with
 :math:`w_j = 1 / (n A_j)` it is the average slowdown, where :math:`A_j` is the time of job *j* alone
 on the GPUs that its user requested: a finish-time ratio as of Themis (NSDI'20, section 3) whose
-share of the cluster is the request, so that it is the same under every scheduler.
+share of the cluster is the request, so that it is the same under every scheduler. Deadlines are
+multiples of the same time, as in ElasticFlow (ASPLOS'23).
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+from goodalloc.models.support.validation import require_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,6 +72,28 @@ def requested_seconds(
     return np.array(
         [problem.training(job.application).seconds_on(job.replicas) for job in workload]
     )
+
+
+def due_by(
+    problem: OfflineProblem, workload: Sequence[Submission], factor: float
+) -> Float[Floats, " jobs"]:
+    """Return when jobs are due that have a multiple of their time on the requested GPUs.
+
+    Parameters
+    ----------
+    problem, workload
+        As in `requested_seconds`.
+    factor
+        The multiple, above 0.
+
+    Raises
+    ------
+    ValueError
+        If the factor is not above 0.
+    """
+    require_number("Deadlines: factor", factor, minimum=0.0, strict=True)
+    release = np.array([job.release for job in problem.jobs])
+    return np.asarray(release + factor * requested_seconds(problem, workload))
 
 
 def with_slowdowns(problem: OfflineProblem, workload: Sequence[Submission]) -> OfflineProblem:

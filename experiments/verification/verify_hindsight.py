@@ -18,8 +18,8 @@ that end later have no weight in all below
     sum_j min { w, max_mu max { 0, v(d) with w = 0 } } - sum lambda G,                        (3)
 
 where a job that is due behind the last edge counts 0. The multipliers need not be the best: any
-prove (1) and (3), so that nothing of the search is trusted. A schedule, if there is one, is checked,
-too: whether every job is done, phase after phase, on GPUs that are there, to TOLERANCE.
+prove (1) and (3), so that nothing of the search is trusted. A schedule, if there is one, is
+checked, too: whether every job is done, phase after phase, on GPUs that are there, to TOLERANCE.
 
 Rounding: every term of (1) to (3) is a sum of at most n products of numbers of at least 0, which
 is within (n + 4) * 2^-53 of itself; what is subtracted is made larger by that, and what is added

@@ -110,6 +110,27 @@ def test_the_slowdown_is_bounded_by_the_same_prices(
     assert main(["verify", *names]) == 0
 
 
+def test_late_jobs_and_the_makespan_are_bounded_and_verified(
+    day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As JSON, for people, with files that `verify` checks, and a picture."""
+    base = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS, "--out", str(tmp_path)]
+    files = [str(tmp_path / f"{name}.json") for name in ("problem", "schedule", "bound")]
+    assert main([*base, "--objective", "late-jobs", "--due", "1", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert 1 <= told["bound_late_jobs"] <= told["schedule_late_jobs"] <= 4
+    assert pd.read_csv(tmp_path / "jobs.csv").late.sum() == told["schedule_late_jobs"]
+    assert (tmp_path / "hindsight.png").stat().st_size > 10_000
+    assert main(["verify", *files, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["value"] == told["schedule_late_jobs"]
+    assert main([*base, "--objective", "makespan"]) == 0
+    assert "No schedule of these 4 jobs ends all of them by" in capsys.readouterr().out
+    jobs = pd.read_csv(tmp_path / "jobs.csv")
+    assert jobs.due_s.nunique() == 1
+    assert jobs.due_s[0] < jobs.end_s.max()
+    assert main(["verify", *files]) == 0
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -119,6 +140,9 @@ def test_the_slowdown_is_bounded_by_the_same_prices(
         (["--steps", "0"], "--steps"),
         (["--price-interval", "0"], "--price-interval"),
         (["--objective", "fairness"], "--objective"),
+        (["--objective", "late-jobs"], "due is None; expected a number for late jobs"),
+        (["--objective", "makespan", "--due", "2"], "due is 2.0; expected a number for late jobs"),
+        (["--objective", "late-jobs", "--due", "0"], "--due"),
     ],
 )
 def test_what_it_cannot_do_is_refused_in_one_sentence(

@@ -14,11 +14,13 @@ import pytest
 
 from goodalloc.experiments.hindsight.bound_file import (
     bound_document,
+    late_document,
     problem_document,
     schedule_document,
 )
 from goodalloc.experiments.verification import verify_hindsight
 from goodalloc.solvers.hindsight.best_prices import Stage, hindsight_bound
+from goodalloc.solvers.hindsight.late_jobs import late_jobs_bound
 from goodalloc.solvers.hindsight.schedule_search import find_schedule
 from goodalloc.solvers.interface.stop import Stop
 from tests.support.hindsight.tiny_traces import UNIT, tiny_trace
@@ -173,3 +175,56 @@ def test_the_file_runs_by_itself(files: tuple[Any, Any], tmp_path: Path) -> None
     names[2].write_text("{}")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, "error:" in done.stderr) == (2, True)
+
+
+@pytest.fixture(scope="module")
+def late() -> tuple[Any, Any, Any]:
+    """Documents of a tiny trace, of a schedule, and of a bound on its late jobs."""
+    problem = tiny_trace(2)
+    due = np.array([job.begin + 1.5 * UNIT for job in problem.jobs])
+    bound = late_jobs_bound(problem, due, interval=UNIT)
+    assert bound.value > 0.1
+    found = find_schedule(problem, clock=UNIT, stop=Stop(iterations=5))
+    documents = problem_document(problem), schedule_document(found.segments)
+    return *documents, late_document(problem, bound)
+
+
+def test_late_jobs_of_a_schedule_are_counted_beside_their_bound(late: tuple[Any, Any, Any]) -> None:
+    """By the weight of those that end after they are due."""
+    problem, schedule, claim = late
+    verdict = verify_hindsight.verify(problem, schedule, claim)
+    assert verdict.verified
+    assert 0.1 < verdict.proved <= verdict.value
+    later = {name: 1e4 for name in claim["due"]}
+    relaxed = verify_hindsight.verify(problem, schedule, {**claim, "due": later})
+    assert (relaxed.value, relaxed.proved <= 0.0, relaxed.verified) == (0.0, True, False)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_it_proves_what_the_search_of_late_jobs_found(seed: int) -> None:
+    """To rounding."""
+    problem = tiny_trace(seed, types=1 + seed % 2)
+    due = np.array([job.begin + (1 + seed % 3) * UNIT for job in problem.jobs])
+    found = late_jobs_bound(problem, due, interval=UNIT)
+    claim = late_document(problem, found)
+    assert claim["bound"] >= found.value - 1e-9
+    assert verify_hindsight.verify(problem_document(problem), NONE, claim).verified
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        (("due",), {}, "due: expected seconds for every job"),
+        (("due",), [1.0], "due: expected seconds for every job"),
+        (("due", "job 0"), -1.0, "job 0: expected a finite number"),
+        (("due", "job 0"), "soon", "job 0: expected a finite number"),
+        (("format",), "goodalloc-hindsight-bound", "a goodalloc-late-bound, version 1"),
+    ],
+)
+def test_malformed_deadlines_are_bad_input(
+    late: tuple[Any, Any, Any], path: Any, value: Any, words: str
+) -> None:
+    """With a sentence."""
+    problem, schedule, claim = late
+    with pytest.raises(ValueError, match=words):
+        verify_hindsight.verify(problem, schedule, tampered(claim, path, value))

@@ -1,0 +1,108 @@
+"""A day with hindsight by the objective that is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, get_args
+
+from goodalloc.experiments.hindsight.day import look_back
+from goodalloc.experiments.hindsight.deadline_day import look_back_at_deadlines
+from goodalloc.experiments.hindsight.known_replay import replay_schedule
+from goodalloc.experiments.hindsight.objectives import (
+    COMPLETION,
+    SLOWDOWN,
+    due_by,
+    with_slowdowns,
+)
+from goodalloc.experiments.hindsight.problem_of_replay import replayed_problem
+from goodalloc.models.support.validation import require_choice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from goodalloc.data.applications.application import Application
+    from goodalloc.data.workloads.workload import Submission
+    from goodalloc.experiments.hindsight.day import HindsightDay
+    from goodalloc.experiments.hindsight.deadline_day import DeadlineDay
+    from goodalloc.experiments.replay.replay_conditions import Setting
+
+#: Average completion time or slowdown, number of late jobs, or time until all jobs are done.
+ObjectiveName = Literal["completion", "slowdown", "late-jobs", "makespan"]
+
+#: Part of the progress of a day with a replay that its bound and ideal schedule count for.
+IDEAL_SHARE = 0.8
+
+
+def day_by(
+    objective: ObjectiveName,
+    workload: tuple[Submission, ...],
+    applications: Mapping[str, Application],
+    setting: Setting,
+    *,
+    due: float | None = None,
+    interval: float = 300.0,
+    seed: int = 0,
+    steps: int = 1000,
+    report: Callable[[float], None] = lambda _share: None,
+) -> HindsightDay | DeadlineDay:
+    """Bound all schedules of a workload, and find one; for averages also one that is replayed.
+
+    Parameters
+    ----------
+    objective
+        What is to be least.
+    workload, applications, setting
+        The submitted jobs, the true applications, and the conditions of the replay.
+    due
+        Multiple of its time alone on the requested GPUs by which every job is due; for late jobs.
+    interval
+        Seconds of constant prices of the bound.
+    seed, steps
+        Seed and steps of the search of a schedule.
+    report
+        Callback for the share that is done.
+
+    Raises
+    ------
+    ValueError
+        If the objective is unknown, late jobs have no `due` or others one, or nothing is bounded
+        (`look_back`, `look_back_at_deadlines`).
+    """
+    require_choice("Hindsight: objective", objective, get_args(ObjectiveName))
+    if (due is None) == (objective == "late-jobs"):
+        raise ValueError(
+            f"Hindsight: due is {due}; expected a number for late jobs, and for them only."
+        )
+    problem, clock = replayed_problem(workload, applications, setting), float(setting.interval)
+    if objective in ("late-jobs", "makespan"):
+        return look_back_at_deadlines(
+            problem,
+            None if due is None else due_by(problem, workload, due),
+            interval=interval,
+            clock=clock,
+            seed=seed,
+            steps=steps,
+            report=report,
+        )
+    if slow := objective == "slowdown":
+        problem = with_slowdowns(problem, workload)
+    day = look_back(
+        problem,
+        objective=SLOWDOWN if slow else COMPLETION,
+        interval=interval,
+        clock=clock,
+        seed=seed,
+        steps=steps,
+        report=lambda share: report(IDEAL_SHARE * share),
+    )
+    replayed = replay_schedule(
+        problem,
+        day.schedule,
+        workload,
+        applications,
+        setting,
+        steps=steps,
+        seed=seed,
+        report=lambda share: report(IDEAL_SHARE + (1.0 - IDEAL_SHARE) * share),
+    )
+    return replace(day, replayed=replayed)

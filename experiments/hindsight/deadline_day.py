@@ -1,0 +1,251 @@
+"""A day with hindsight whose jobs are due: bounds on late jobs or the makespan, and schedules."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.documents.csv_writing import csv_text
+from goodalloc.data.documents.json_file import dump
+from goodalloc.experiments.hindsight.bound_file import (
+    late_document,
+    problem_document,
+    schedule_document,
+)
+from goodalloc.experiments.hindsight.day import require_feasible
+from goodalloc.models.hindsight.deadlines import late_jobs
+from goodalloc.solvers.hindsight.best_prices import hindsight_bound
+from goodalloc.solvers.hindsight.late_jobs import late_jobs_bound, makespan_bound
+from goodalloc.solvers.hindsight.schedule_search import find_schedule
+from goodalloc.solvers.interface.stop import Stop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from jaxtyping import Float
+
+    from goodalloc.data.documents.json_file import Document
+    from goodalloc.models.hindsight.offline_problem import OfflineProblem
+    from goodalloc.models.support.array_types import Floats
+    from goodalloc.solvers.hindsight.late_jobs import LateBound
+    from goodalloc.solvers.hindsight.schedule_search import HindsightSchedule
+
+#: Worth of the mean lateness, in late jobs or seconds of the makespan, between equal schedules.
+TIE = 1e-3
+
+#: Late jobs by which rounding in the safe direction is below a whole number.
+ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class DeadlineDay:
+    """Outcome of a day whose jobs are due.
+
+    Parameters
+    ----------
+    problem
+        The offline problem; every job has the weight 1.
+    bound
+        Bound on the late jobs of all its schedules; where the makespan is asked for all jobs are
+        due at the time that it refutes.
+    certificate
+        The bound as the stand-alone checker proves it.
+    schedule
+        The best ideal schedule that was found.
+    makespan
+        Whether the makespan is asked for.
+    """
+
+    problem: OfflineProblem
+    bound: LateBound
+    certificate: Document
+    schedule: HindsightSchedule
+    makespan: bool
+
+    @cached_property
+    def late(self) -> int:
+        """Number of late jobs of the schedule."""
+        return int(late_jobs(self.bound.due, self.schedule.completion).sum())
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """Outcome in terms of JSON."""
+        jobs = len(self.problem.jobs)
+        if self.makespan:
+            proved, found = float(self.bound.due[0]), float(self.schedule.completion.max())
+            return {
+                "jobs": jobs,
+                "bound_makespan_s": proved,
+                "schedule_makespan_s": found,
+                "bound_over_schedule": proved / found,
+            }
+        least = math.ceil(float(self.certificate["bound"]) - ROUNDING)
+        return {
+            "jobs": jobs,
+            "bound_late_jobs": max(least, 0),
+            "schedule_late_jobs": self.late,
+        }
+
+    @property
+    def text(self) -> str:
+        """Outcome for people."""
+        told = self.data
+        if self.makespan:
+            return (
+                f"No schedule of these {told['jobs']} jobs ends all of them by "
+                f"{told['bound_makespan_s']:,.0f} s,\n"
+                "whatever it knows: proved by prices of the GPUs, and checked.\n"
+                "One that knows everything, and pays for no restarts, does by "
+                f"{told['schedule_makespan_s']:,.0f} s;\n"
+                f"the bound is {told['bound_over_schedule']:.1%} of it."
+            )
+        return (
+            f"In every schedule of these {told['jobs']} jobs at least {told['bound_late_jobs']} "
+            "end after they are due,\n"
+            "whatever it knows: proved by prices of the GPUs, and checked.\n"
+            "In one that knows everything, and pays for no restarts, "
+            f"{told['schedule_late_jobs']} do."
+        )
+
+    def write(self, folder: Path, pictures: str) -> tuple[str, ...]:
+        """Write problem, schedule, certificate, jobs and picture; return the files' names.
+
+        Parameters
+        ----------
+        folder
+            Folder of the files.
+        pictures
+            Format of the picture.
+        """
+        from goodalloc.experiments.hindsight.figure import plot_deadlines
+        from goodalloc.experiments.reporting.plots import save
+
+        late = late_jobs(self.bound.due, self.schedule.completion)
+        jobs = [
+            {
+                "job": job.name,
+                "application": job.training,
+                "submission_s": job.release,
+                "due_s": due,
+                "end_s": end,
+                "late": int(after),
+            }
+            for job, due, end, after in zip(
+                self.problem.jobs,
+                self.bound.due.tolist(),
+                self.schedule.completion.tolist(),
+                late.tolist(),
+                strict=True,
+            )
+        ]
+        texts = {
+            "problem.json": dump(problem_document(self.problem)) + "\n",
+            "schedule.json": dump(schedule_document(self.schedule.segments)) + "\n",
+            "bound.json": dump(self.certificate) + "\n",
+            "jobs.csv": csv_text(jobs, tuple(jobs[0])),
+        }
+        for name, text in texts.items():
+            write_atomically(folder / name, text)
+        picture = f"hindsight.{pictures}"
+        drawn = plot_deadlines(self.problem, self.bound, self.schedule, makespan=self.makespan)
+        save(drawn, folder / picture)
+        return (*texts, picture)
+
+
+def look_back_at_deadlines(
+    problem: OfflineProblem,
+    due: Float[Floats, " jobs"] | None,
+    *,
+    interval: float = 300.0,
+    clock: float = 60.0,
+    seed: int = 0,
+    steps: int = 1000,
+    report: Callable[[float], None] = lambda _share: None,
+) -> DeadlineDay:
+    """Bound the late jobs, or the makespan, of all schedules of a problem, and find a schedule.
+
+    Parameters
+    ----------
+    problem
+        The problem; its weights are not used: every job counts alike.
+    due
+        Seconds by which every job is due, in the order of the problem; None for the makespan.
+    interval
+        Seconds of constant prices of the bound.
+    clock
+        Seconds between decisions of the schedule, besides those when a job begins or ends.
+    seed, steps
+        Seed and steps of the search of a schedule.
+    report
+        Callback for the share that is done.
+
+    Raises
+    ------
+    ValueError
+        If deadlines make no sense, or the schedule is not feasible or below the bound, so that
+        nothing of it is reported.
+    """
+    counted = replace(problem, jobs=tuple(replace(job, weight=1.0) for job in problem.jobs))
+    asked = np.full(len(problem.jobs), np.inf) if due is None else np.asarray(due, dtype=float)
+    schedule = _schedule(counted, asked, clock, seed, steps, lambda share: report(0.8 * share))
+    if due is None:
+        most = float(schedule.completion.max())
+        bound = makespan_bound(
+            counted, most, interval=interval, report=lambda share: report(0.8 + 0.2 * share)
+        )
+    else:
+        bound = late_jobs_bound(counted, asked, interval=interval)
+        report(1.0)
+    certificate = late_document(counted, bound)
+    day = DeadlineDay(counted, bound, certificate, schedule, due is None)
+    require_feasible(counted, schedule)
+    if day.late < float(certificate["bound"]):
+        raise ValueError("Schedule with hindsight: it is below the bound of every schedule.")
+    return day
+
+
+def _schedule(
+    problem: OfflineProblem,
+    due: Float[Floats, " jobs"],
+    clock: float,
+    seed: int,
+    steps: int,
+    report: Callable[[float], None],
+) -> HindsightSchedule:
+    """Return a schedule with few late jobs, or a short makespan if none is due.
+
+    It starts from worths that are greater the less time a job has.
+    """
+    without = np.isinf(due)
+    release = np.array([job.release for job in problem.jobs])
+    time = np.where(without, 1.0, np.maximum(due - release, 1.0))
+    weighted = replace(
+        problem,
+        jobs=tuple(
+            replace(job, weight=1.0 / seconds)
+            for job, seconds in zip(problem.jobs, time.tolist(), strict=True)
+        ),
+    )
+
+    def goal(completion: Sequence[float] | Floats) -> float:
+        ends = np.asarray(completion)
+        if without.all():
+            return float(ends.max() + TIE * (ends - release).mean())
+        lateness = np.maximum(ends - due, 0.0) / due
+        return float(late_jobs(due, ends).sum() + TIE * np.minimum(lateness, 1.0).mean())
+
+    return find_schedule(
+        weighted,
+        hindsight_bound(weighted),
+        goal=goal,
+        clock=clock,
+        seed=seed,
+        stop=Stop(iterations=steps),
+        report=lambda step, _: report(step / steps),
+    )
