@@ -87,16 +87,42 @@ class _MeasuredTables(MeasuredApplication):
         sizes = atomic_batch_sizes.astype(float)
         most = int(self._points.num_nodes.max())
         places = [(min(len(spread), most), sum(spread)) for spread in spreads]
-        others = {place: index for index, place in enumerate(dict.fromkeys(places))}
-        points = np.array([(*place, size) for place in others for size in sizes.tolist()])
-        far = self._triangulation()(points).reshape(len(others), sizes.size, 2)
-        times = far[[others[place] for place in places]].transpose(2, 0, 1)
-        for row, spread in enumerate(spreads):
-            line = self._lines.get(min(spread[i:] + spread[:i] for i in range(len(spread))))
+        lines = [
+            self._lines.get(min(spread[i:] + spread[:i] for i in range(len(spread))))
+            for spread in spreads
+        ]
+        measured = np.zeros((len(spreads), sizes.size), bool)
+        for row, line in enumerate(lines):
             if line is not None:
-                inside = (line[0, 0] <= sizes) & (sizes <= line[-1, 0])
+                measured[row] = (line[0, 0] <= sizes) & (sizes <= line[-1, 0])
+        asked = [place for place, row in zip(places, measured, strict=True) if not row.all()]
+        others = {place: index for index, place in enumerate(dict.fromkeys(asked))}
+        points = [(*place, size) for place in others for size in sizes.tolist()]
+        far = self._far_times(np.array(points, dtype=float).reshape(-1, 3))
+        far = far.reshape(len(others), sizes.size, 2)
+        times = np.empty((2, len(spreads), sizes.size))
+        for row, (place, line, inside) in enumerate(zip(places, lines, measured, strict=True)):
+            if place in others:
+                times[:, row] = far[others[place]].T
+            if line is not None:
                 for column in (1, 2):
                     times[column - 1, row, inside] = np.interp(
                         sizes[inside], line[:, 0], line[:, column]
                     )
-        return np.asarray(times)
+        return times
+
+    def _far_times(self, points: Float[Floats, "points 3"]) -> Float[Floats, "points times"]:
+        """Return what the interpolator tells of every point if it is asked for that alone.
+
+        Measurements are on a grid, whose triangulation has flat simplices. Where one of them is
+        there, the answer depends on the simplex from which the search for the point starts: that of
+        the last point, and for a first one simplex 0. A point within simplex 0 before each other
+        one lets all searches start there.
+        """
+        interpolator = self._triangulation()
+        triangulation = interpolator.tri
+        start = triangulation.points[triangulation.simplices[0]].mean(axis=0)
+        if int(triangulation.find_simplex(start)) != 0:  # it is flat itself
+            return np.array([interpolator(point)[0] for point in points]).reshape(-1, 2)
+        both = np.stack([np.broadcast_to(start, points.shape), points], axis=1).reshape(-1, 3)
+        return np.asarray(interpolator(both)[1::2])
