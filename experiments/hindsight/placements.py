@@ -2,7 +2,7 @@
 
 Placements on up to `MEASURED_NODES` nodes are all there, uneven ones, too; of those on more, whose
 times are known by their numbers of nodes and GPUs only, one for each number of nodes. Batch sizes
-are taken from a grid of `TOTALS`.
+are taken from a grid of `TOTALS`, or all whole numbers are tried.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Placements:
         sizes, seconds = self._seconds(spreads)
         return np.stack([self._best(sizes, own) for own in seconds])
 
-    def best_rates(self, gpus: Floats) -> Float[Floats, "epochs counts"]:
+    def best_rates(self, gpus: Floats, *, every: bool = False) -> Float[Floats, "epochs counts"]:
         """Return the greatest rate in every epoch on every number of GPUs.
 
         A batch size gains as much wherever it runs, so that only its shortest step counts.
@@ -91,16 +91,18 @@ class Placements:
         ----------
         gpus
             Numbers of GPUs; the rate is 0 on more than there are.
+        every
+            Whether all whole batch sizes are tried, in place of those of the grid.
         """
         rates = np.zeros((gpus.size, self._application.epochs))
         for row, number in enumerate(gpus.astype(int).tolist()):
             if number <= self.num_gpus:
-                sizes, seconds = self._seconds([*self.spreads(number)])
+                sizes, seconds = self._seconds([*self.spreads(number)], every=every)
                 rates[row] = self._best(sizes, seconds.min(axis=0))
         return rates.T
 
     def _seconds(
-        self, spreads: Sequence[Spread]
+        self, spreads: Sequence[Spread], *, every: bool = False
     ) -> tuple[Int[Indices, " sizes"], Float[Floats, "spreads sizes"]]:
         """Return total batch sizes, and the seconds of a step; infinity where not measured.
 
@@ -112,7 +114,11 @@ class Placements:
         least = max(int(limits.initial), int(limits.atomic_minimum) * replicas)
         if least > maximum:
             return np.zeros(0, int), np.zeros((len(spreads), 0))
-        totals = {int(total) for total in np.geomspace(least, maximum, TOTALS).tolist()}
+        if every:  # as many examples on every GPU: others are rounded up to these
+            first, last = -(-least // replicas), -(-maximum // replicas)
+            totals = {least, *range(first * replicas, last * replicas + 1, replicas)}
+        else:
+            totals = {int(total) for total in np.geomspace(least, maximum, TOTALS).tolist()}
         splits = {requested_split(total, replicas, limits) for total in totals}
         used = {(min(size, maximum // (replicas * (more + 1))), more) for size, more in splits}
         sizes, further = np.array(sorted(used)).T

@@ -18,6 +18,7 @@ from goodalloc.data.applications.application import (
 from goodalloc.data.applications.profiles import load_profile
 from goodalloc.data.applications.traces import measured_applications
 from goodalloc.data.workloads.generator import draw_workload
+from goodalloc.data.workloads.workload import Submission
 from goodalloc.experiments.hindsight.bound_file import bound_document
 from goodalloc.experiments.hindsight.placements import TOTALS
 from goodalloc.experiments.hindsight.problem_of_replay import (
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from goodalloc.data.applications.application import Application
-    from goodalloc.data.workloads.workload import Submission
 
 APPLICATIONS = profiled_applications()
 QUICK = (Stage(600.0, (60.0, 10.0), 12),)
@@ -112,6 +112,14 @@ def test_cores_and_free_restarts_are_refused() -> None:
         replayed_problem(jobs, APPLICATIONS, Setting(cores))
     with pytest.raises(ValueError, match="a restart takes 0 s; expected at least 1 s"):
         replayed_problem(jobs, APPLICATIONS, Setting(restart_delay=0.0))
+
+
+def test_a_job_with_too_few_examples_a_gpu_is_refused() -> None:
+    """No policy lets an adaptive job train so few, and the rates do not count them."""
+    job = Submission("few", 0, "cifar10", replicas=8, batch_size=128)
+    words = "Job 'few': it requests 128 examples on 8 GPUs; expected at least 32 on each"
+    with pytest.raises(ValueError, match=words):
+        replayed_problem((job,), APPLICATIONS, SMALL)
 
 
 @pytest.mark.parametrize("name", ["cifar10", "deepspeech2", "imagenet"])
