@@ -39,6 +39,7 @@ from goodalloc.experiments.studies.sia_and_synergy.sia_replay import (
     sia_setting,
     sia_workload,
 )
+from goodalloc.solvers.policies.registry import make_policy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,6 +82,27 @@ class TypesRow(NamedTuple):
     def cell(self) -> Cell:
         """The policy with its terms."""
         return Cell(self.policy, self.knows, self.batch)
+
+
+def require_own_gpus(plan: Plan) -> None:
+    """Refuse policies whose jobs share GPUs: together they can be faster than the rates.
+
+    Parameters
+    ----------
+    plan
+        Options of the study.
+
+    Raises
+    ------
+    ValueError
+        If there is one.
+    """
+    for name in plan.pollux:
+        if getattr(make_policy(name), "sharing", None) is not None:
+            raise ValueError(
+                f"Policies: jobs share GPUs under '{name}', where the bound does not hold; "
+                "expected policies that give each GPU to one job."
+            )
 
 
 def _day(plan: Plan, number: int) -> DayTask:
@@ -188,6 +210,7 @@ TYPES = Reproduction(
     _tasks,
     _rows,
     lambda _, rows: plot_types(rows),
+    require=require_own_gpus,
     shown=summarise_types,
     ignores=SIA_REPLAY.ignores,
     workloads=SIA_REPLAY.workloads,
