@@ -9,6 +9,7 @@ import pytest
 
 from goodalloc.data.workloads.generator import draw_workload
 from goodalloc.experiments.replay.replay_conditions import Setting
+from goodalloc.experiments.replay.replay_task import ReplayTask
 from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.studies.hindsight import beside_bound, types_above_bound
 from goodalloc.experiments.studies.hindsight.beside_bound import BOUND, IDEAL
@@ -86,6 +87,7 @@ def test_the_tasks_are_the_replays_of_sia_and_a_day_for_each_workload(tmp_path: 
     (day,) = tasks[len(of_sia) :]
     assert isinstance(day, DayTask)
     assert day.setting.cluster.gpu_types == ("a100", "rtx2080ti", "t4")
+    assert isinstance(of_sia[0], ReplayTask)
     assert day.workload == of_sia[0].workload
 
 
