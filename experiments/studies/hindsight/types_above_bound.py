@@ -201,7 +201,12 @@ def plot_types(rows: list[TypesRow]) -> Figure:
     for place, cell in enumerate(draw_above(ax, above, ends, labels)):
         ratios = [1.0 + percent / 100.0 for percent in above[cell]]
         ax.plot(ratios, [place] * len(ratios), "|", color="0.5", markersize=9, zorder=1)
+    greatest = max(1.0 + percent / 100.0 for own in above.values() for percent in own)
+    ax.set_xlim(right=1.15 * greatest)
     ax.tick_params(axis="y", labelsize="medium")
+    ax.set_xlabel(
+        "average completion over the bound (filled: adaptive batch sizes; bars: workloads)"
+    )
     return figure_of(ax)
 
 
