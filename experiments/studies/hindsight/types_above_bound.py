@@ -194,7 +194,7 @@ def plot_types(rows: list[TypesRow]) -> Figure:
         Rows of all days.
     """
     cells = _by_policy(rows)
-    ax = new_axes(8.5, 1.6 + 0.3 * len(cells))
+    ax = new_axes(8.5, 1.7 + 0.3 * len(cells))
     above = {cell: [row.above_bound_percent for row in own] for cell, own in cells.items()}
     ends = [cell for cell in cells if cell.policy in (IDEAL, BOUND)]
     labels = {cell: LABELS.get(cell.policy, label_of(cell)) for cell in cells}
@@ -205,7 +205,7 @@ def plot_types(rows: list[TypesRow]) -> Figure:
     ax.set_xlim(right=1.15 * greatest)
     ax.tick_params(axis="y", labelsize="medium")
     ax.set_xlabel(
-        "average completion over the bound (filled: adaptive batch sizes; bars: workloads)"
+        "average completion over the bound\n(filled: adaptive batch sizes; bars: workloads)"
     )
     return figure_of(ax)
 
