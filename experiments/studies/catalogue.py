@@ -247,7 +247,7 @@ OTHERS: Mapping[str, Entry] = {
     "hindsight-types": Entry(
         "hindsight-types: Sia, and Pollux with and without types, above the bound on any schedule",
         "hindsight.types_above_bound:TYPES",
-        minutes=5,
+        minutes=6,
     ),
     "hindsight-growth": Entry(
         "hindsight-growth: time and memory of bound and schedule with hindsight, up to 5,000 jobs",
