@@ -77,6 +77,7 @@ COUNTERPARTS: Mapping[str, str] = {
     "time-shares": "Gavel (OSDI'20), POP (SOSP'21); [more](../formulations/POP.md)",
     "themis-auctions": "Themis (NSDI'20): truthful auctions; [more](../formulations/THEMIS.md)",
     "themis-searches": "Themis (NSDI'20): 2.25 times fairer; [more](../formulations/THEMIS.md)",
+    "hindsight-types": "none: the policies of Sia (SOSP'23); [more](../formulations/HINDSIGHT.md)",
     "hindsight-growth": "none: time and memory; [more](../formulations/HINDSIGHT.md)",
     "profile-fits": "none: what ships beside what it was fitted to",
     "predictability": "AITurbo (HPDC'21): the classifier",

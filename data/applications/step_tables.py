@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,7 +47,7 @@ def step_table(
     ((2, 2, 2), True)
     """
     if type(application) is MeasuredApplication:
-        return _MeasuredTables(application).times(spreads, atomic_batch_sizes)
+        return _tables_of(application).times(spreads, atomic_batch_sizes)
     if type(application) is ProfiledApplication:
         return _profiled_times(application, spreads, atomic_batch_sizes)
     sizes = atomic_batch_sizes.tolist()
@@ -84,19 +85,45 @@ class _MeasuredTables(MeasuredApplication):
 
     def times(self, spreads: Sequence[Spread], atomic_batch_sizes: Indices) -> Floats:
         """Return measured or interpolated times; shape (times, spreads, sizes)."""
-        sizes = atomic_batch_sizes.astype(float)
+        sizes, inverse = np.unique(atomic_batch_sizes.astype(float), return_inverse=True)
         most = int(self._points.num_nodes.max())
-        places = [(min(len(spread), most), sum(spread)) for spread in spreads]
-        others = {place: index for index, place in enumerate(dict.fromkeys(places))}
-        points = np.array([(*place, size) for place in others for size in sizes.tolist()])
-        far = self._triangulation()(points).reshape(len(others), sizes.size, 2)
-        times = far[[others[place] for place in places]].transpose(2, 0, 1)
+        times = np.full((2, len(spreads), sizes.size), np.nan)
+        far: dict[tuple[int, int], list[int]] = {}
         for row, spread in enumerate(spreads):
             line = self._lines.get(min(spread[i:] + spread[:i] for i in range(len(spread))))
             if line is not None:
                 inside = (line[0, 0] <= sizes) & (sizes <= line[-1, 0])
                 for column in (1, 2):
-                    times[column - 1, row, inside] = np.interp(
-                        sizes[inside], line[:, 0], line[:, column]
-                    )
-        return np.asarray(times)
+                    known = np.interp(sizes[inside], line[:, 0], line[:, column])
+                    times[column - 1, row, inside] = known
+            if np.isnan(times[0, row]).any():
+                far.setdefault((min(len(spread), most), sum(spread)), []).append(row)
+        points = [(*place, size) for place in far for size in sizes.tolist()]
+        if points:
+            found = self._far_times(np.array(points)).reshape(len(far), sizes.size, 2)
+            for rows, own in zip(far.values(), found, strict=True):
+                for row in rows:
+                    times[:, row] = np.where(np.isnan(times[:, row]), own.T, times[:, row])
+        return np.asarray(times[:, :, inverse])
+
+    def _far_times(self, points: Float[Floats, "points 3"]) -> Float[Floats, "points times"]:
+        """Return what the interpolator tells of every point if it is asked for that alone.
+
+        Measurements are on a grid, whose triangulation has flat simplices. Where one of them is
+        there, the answer depends on the simplex from which the search for the point starts: that of
+        the last point, and for a first one simplex 0. A point within simplex 0 before each other
+        one lets all searches start there.
+        """
+        interpolator = self._triangulation()
+        triangulation = interpolator.tri
+        start = triangulation.points[triangulation.simplices[0]].mean(axis=0)
+        if int(triangulation.find_simplex(start)) != 0:  # it is flat itself
+            return np.array([interpolator(point)[0] for point in points]).reshape(-1, 2)
+        both = np.stack([np.broadcast_to(start, points.shape), points], axis=1).reshape(-1, 3)
+        return np.asarray(interpolator(both)[1::2])
+
+
+@lru_cache(maxsize=16)
+def _tables_of(application: MeasuredApplication) -> _MeasuredTables:
+    """Return the tables of an application, which keep its triangulation."""
+    return _MeasuredTables(application)

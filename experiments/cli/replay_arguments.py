@@ -283,12 +283,12 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--artifact",
         metavar="FOLDER",
-        help="folder simulator of Pollux's artifact; for sia and restrictions that of Sia's; for "
-        "time-shares and all of gavel one that holds simulation_throughputs.json (folder scheduler "
-        "of Gavel's code), or gavel-throughputs with it; for openb, predictability and step-times "
-        "that of their lists; for aiturbo one that holds aiturbo-jobs and dl2-ps-worker-speed; "
-        "for traces one that holds tiresias-traces and elasticflow-itp-2021 "
-        "(default: shipped profiles, drawn workloads)",
+        help="folder simulator of Pollux's artifact; for sia, restrictions and hindsight-types "
+        "that of Sia's; for time-shares and all of gavel one that holds "
+        "simulation_throughputs.json (folder scheduler of Gavel's code), or gavel-throughputs with "
+        "it; for openb, predictability and step-times that of their lists; for aiturbo one that "
+        "holds aiturbo-jobs and dl2-ps-worker-speed; for traces one that holds "
+        "tiresias-traces and elasticflow-itp-2021 (default: shipped profiles, drawn workloads)",
     )
     parser.add_argument(
         "--gaps",

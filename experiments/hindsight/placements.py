@@ -2,7 +2,7 @@
 
 Placements on up to `MEASURED_NODES` nodes are all there, uneven ones, too; of those on more, whose
 times are known by their numbers of nodes and GPUs only, one for each number of nodes. Batch sizes
-are taken from a grid of `TOTALS`.
+are all whole numbers of examples on each GPU.
 """
 
 from __future__ import annotations
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from goodalloc.data.applications.application import Application, Spread
     from goodalloc.models.round.cluster import Cluster
     from goodalloc.models.support.array_types import Floats, Indices
-
-#: Total batch sizes among which the best is looked for.
-TOTALS = 200
 
 #: Most nodes of a placement that was measured for itself.
 MEASURED_NODES = 4
@@ -112,7 +109,9 @@ class Placements:
         least = max(int(limits.initial), int(limits.atomic_minimum) * replicas)
         if least > maximum:
             return np.zeros(0, int), np.zeros((len(spreads), 0))
-        totals = {int(total) for total in np.geomspace(least, maximum, TOTALS).tolist()}
+        # as many examples on every GPU: others are rounded up to these
+        first, last = -(-least // replicas), -(-maximum // replicas)
+        totals = {least, *range(first * replicas, last * replicas + 1, replicas)}
         splits = {requested_split(total, replicas, limits) for total in totals}
         used = {(min(size, maximum // (replicas * (more + 1))), more) for size, more in splits}
         sizes, further = np.array(sorted(used)).T

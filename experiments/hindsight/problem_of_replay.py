@@ -4,9 +4,10 @@ A replay (`experiments/replay/simulator.py`) is at least as long as a schedule o
 
 - Jobs begin when the first decision after their submission has started them: at the end of the
   round in which they are submitted, and one restart delay later.
-- The rate on *k* GPUs is the greatest over total batch sizes and placements (`placements.py`).
-  Batch sizes are taken from a grid; `MARGIN` covers those between (a test compares all whole
-  numbers).
+- The rate on *k* GPUs is the greatest over all whole total batch sizes and all placements
+  (`placements.py`).
+- A batch is within the limits of its application: no GPU has fewer examples than its least. (Other
+  jobs are refused.)
 - Epochs end at whole seconds: one that takes :math:`\tau` seconds of training at a constant rate
   takes `round(tau)`. Its rate here is the larger of the true one and that of the rounded time. (If
   a job is started again within an epoch, the seconds of that restart are more than rounding gains.)
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
     from goodalloc.experiments.replay.replay_conditions import Setting
     from goodalloc.models.round.cluster import Cluster
 
-#: Factor on the best rate for batch sizes between those of the grid.
-MARGIN = 1.005
+#: Factor on the greatest rate, for rounding.
+ROUNDING = 1.0 + 1e-9
 
 #: Seconds of an epoch that are rounded to none.
 SHORTEST_EPOCH = 0.5
@@ -66,8 +67,9 @@ def replayed_problem(
     Raises
     ------
     ValueError
-        If nodes have other resources than GPUs, or a restart takes less than `LEAST_DELAY`, so that
-        the problem would bound nothing.
+        If nodes have other resources than GPUs, a restart takes less than `LEAST_DELAY`, or a job
+        requests fewer examples a GPU than its application allows, so that the problem would bound
+        nothing.
     """
     cluster = setting.cluster
     for group in cluster.groups:
@@ -78,7 +80,9 @@ def replayed_problem(
     types = cluster.gpu_types
     jobs = []
     for job in workload:
-        own = applications[job.application].restart_delay
+        application = applications[job.application]
+        _require_examples(job, application)
+        own = application.restart_delay
         delay = setting.restart_delay if own is None else own
         if delay < LEAST_DELAY:
             raise ValueError(
@@ -98,6 +102,17 @@ def replayed_problem(
     names = sorted({job.application for job in workload})
     trainings = tuple(true_training(applications[name], cluster) for name in names)
     return OfflineProblem(trainings, tuple(jobs), supply_of(setting, types))
+
+
+def _require_examples(job: Submission, application: Application) -> None:
+    """Refuse a job whose requested batch has too few examples for every requested GPU."""
+    least = int(application.batch.atomic_minimum)
+    if job.batch_size < least * job.replicas:
+        raise ValueError(
+            f"Job '{job.name}': it requests {job.batch_size} examples on {job.replicas} GPUs; "
+            f"expected at least {least} on each for '{application.name}', below which no rates "
+            "are bounded."
+        )
 
 
 def supply_of(setting: Setting, types: Sequence[str]) -> Supply:
@@ -138,7 +153,7 @@ def true_training(application: Application, cluster: Cluster) -> Training:
     work = np.diff([application.progress(epoch) for epoch in range(epochs)], prepend=0.0)
     gpus = np.arange(1.0, max(cluster.type_gpus.values()) + 1.0)
     placements = [Placements(application, cluster, name) for name in types]
-    rates = MARGIN * np.stack([own.best_rates(gpus) for own in placements])
+    rates = ROUNDING * np.stack([own.best_rates(gpus) for own in placements])
     with np.errstate(divide="ignore"):
         seconds = work[:, None] / rates  # infinite where it cannot run
     if (shortest := float(seconds.min())) <= SHORTEST_EPOCH:

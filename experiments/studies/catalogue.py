@@ -244,6 +244,11 @@ OTHERS: Mapping[str, Entry] = {
         minutes=2,
         clocked=("solve_seconds", "longest_seconds", "build_seconds"),
     ),
+    "hindsight-types": Entry(
+        "hindsight-types: Sia, and Pollux with and without types, above the bound on any schedule",
+        "hindsight.types_above_bound:TYPES",
+        minutes=6,
+    ),
     "hindsight-growth": Entry(
         "hindsight-growth: time and memory of bound and schedule with hindsight, up to 5,000 jobs",
         "hindsight.growth:GROWTH",
@@ -359,7 +364,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 #: Studies that read a folder of published data (`data/ARTIFACTS.md`), by the name of the data.
 ARTIFACTS: Mapping[str, tuple[str, ...]] = {
     "pollux": (*PUBLISHED, *STUDIES),
-    "sia": ("sia", "restrictions"),
+    "sia": ("sia", "restrictions", "hindsight-types"),
     "gavel": ("gavel", "gavel-cost", "gavel-levels", "gavel-packing", "time-shares"),
     "openb": ("openb",),
     "traces": ("traces",),

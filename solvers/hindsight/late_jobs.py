@@ -173,7 +173,7 @@ def makespan_bound(
     >>> training = Training("one", np.array([600.0]), np.array([1.0]), np.array([[[1.0]]]))
     >>> jobs = (OfflineJob("a", "one", 0.0, 0.0), OfflineJob("b", "one", 0.0, 0.0))
     >>> problem = OfflineProblem((training,), jobs, Supply.constant({"t4": 1.0}))
-    >>> 1190 < makespan_bound(problem, 1200.0).due[0] < 1200
+    >>> 1190 < float(makespan_bound(problem, 1200.0).due[0]) < 1200
     True
     """
     lone = max(job.begin + problem.training(job.training).least_seconds for job in problem.jobs)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import numpy as np
 
-from goodalloc.data.workloads.generator import HOUR
 from goodalloc.experiments.hindsight.known_replay import Foresight
 from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.replay.replay_report import summarise
@@ -25,7 +24,17 @@ from goodalloc.experiments.reporting.plots import COLOURS, figure_of, new_axes
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.comparisons.terms import POLLUX, USUAL, Cell, replays
 from goodalloc.experiments.studies.framework.reproduction import EIGHT, Plan, Reproduction
-from goodalloc.experiments.studies.hindsight.day_task import DayTask
+from goodalloc.experiments.studies.hindsight.beside_bound import (
+    BOUND,
+    IDEAL,
+    PLANNED,
+    REPLAYED,
+    above_percent,
+    day_of,
+    draw_above,
+    hours_of_day,
+    label_of,
+)
 from goodalloc.experiments.studies.hindsight.known_task import known_task
 from goodalloc.solvers.policies.policy_table import POLICIES
 
@@ -36,7 +45,7 @@ if TYPE_CHECKING:
 
     from goodalloc.experiments.replay.replay_task import ReplayTask
     from goodalloc.experiments.studies.framework.records import Rows
-    from goodalloc.experiments.studies.hindsight.day_task import DayRecord
+    from goodalloc.experiments.studies.hindsight.day_task import DayRecord, DayTask
     from goodalloc.experiments.support.tasks import Task
 
 #: Published loads, and that of the detailed comparison.
@@ -44,12 +53,6 @@ LOADS, DETAILED = (0.5, 1.0, 1.5, 2.0), 1.0
 
 #: Further policies at the detailed load, with the terms that they have as published.
 FURTHER = ("pollux-greedy", "tiresias-gittins", "allox")
-
-#: Steps of the search of an ideal schedule; of a quick run.
-STEPS, QUICK_STEPS = 1000, 50
-
-BOUND, IDEAL = "bound", "ideal schedule"
-REPLAYED, PLANNED = "replayed schedule", "schedule with restarts"
 
 #: Policies and schedules from Pollux to the bound, by what each has that the one before lacks.
 LADDER: tuple[tuple[str, str], ...] = (
@@ -96,9 +99,7 @@ class AboveRow(NamedTuple):
 
 
 def _day(plan: Plan, load: float, number: int) -> DayTask:
-    steps = QUICK_STEPS if plan.quick else STEPS
-    workload = plan.workload(number, load=load)
-    return DayTask(plan.folder, workload, Setting(), plan.traces, steps).among(plan.folder, "day")
+    return day_of(plan, plan.workload(number, load=load), Setting())
 
 
 def _with_pollux(plan: Plan, load: float) -> dict[Cell, list[ReplayTask]]:
@@ -179,14 +180,7 @@ def _rows_of_day(
         cell: float(summarise(cell.policy, task.folder)["average_jct_hours"])
         for cell, task in replayed.items()
     }
-    for policy, seconds in (
-        (REPLAYED, day.replayed),
-        (PLANNED, day.planned),
-        (IDEAL, day.ideal),
-        (BOUND, day.bound),
-    ):
-        if seconds is not None:
-            hours[Cell(policy, "all", "adaptive")] = seconds / HOUR
+    hours |= hours_of_day(day)
     ladder = [Cell(*step, "adaptive") for step in LADDER]
     there = [cell for cell in ladder if cell in hours]
     before = dict(zip(there[1:], there, strict=False))
@@ -199,7 +193,7 @@ def _rows_of_day(
             cell.knows,
             cell.batch,
             rounded(hours[cell], 6),
-            rounded(100.0 * (hours[cell] / bound - 1.0), 6),
+            above_percent(hours[cell], bound),
             rounded(100.0 * hours[cell] / pollux, 6),
             rounded(100.0 * (hours[before[cell]] - hours[cell]) / pollux, 6)
             if cell in before
@@ -257,47 +251,13 @@ def plot_above(rows: list[AboveRow]) -> Figure:
             va="center",
             fontsize="small",
         )
-    steps.set_yticks(range(len(there)), [_label(cell) for cell in there], fontsize="small")
+    steps.set_yticks(range(len(there)), [label_of(cell) for cell in there], fontsize="small")
     steps.invert_yaxis()
     steps.set_xlabel("average completion time, % of Pollux's")
     open_axes(steps)
-    means = {
-        cell: estimate_of([1.0 + row.above_bound_percent / 100.0 for row in own])
-        for cell, own in cells.items()
-    }
-    order = sorted(cells, key=lambda cell: means[cell].mean)
-    for place, cell in enumerate(order):
-        found = means[cell]
-        colour = COLOURS[1] if cell in ladder else COLOURS[0]
-        above.errorbar(
-            found.mean,
-            place,
-            xerr=np.nan_to_num(found.half_width),
-            marker="o",
-            color=colour,
-            markerfacecolor=colour if cell.batch == "adaptive" else "white",
-            markersize=4,
-            capsize=2,
-            linewidth=0.9,
-        )
-    above.set_yticks(range(len(order)), [_label(cell) for cell in order], fontsize="x-small")
-    above.set_xscale("log")
-    ticks = (1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
-    above.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    above.set_xticks([], minor=True)
-    above.set_xlim(left=0.9)
-    above.invert_yaxis()
-    above.set_xlabel("over the bound (filled: adaptive batch sizes)")
-    above.grid(axis="x", color="0.9")
-    above.set_axisbelow(True)
-    open_axes(above)
+    percents = {cell: [row.above_bound_percent for row in own] for cell, own in cells.items()}
+    draw_above(above, percents, ladder, {cell: label_of(cell) for cell in cells})
     return figure
-
-
-def _label(cell: Cell) -> str:
-    """Return a policy and what it knows, for people."""
-    alone = cell.policy == cell.knows or cell.knows == "all"
-    return cell.policy if alone else f"{cell.policy} ({cell.knows})"
 
 
 NOTE = """\
@@ -331,7 +291,7 @@ def plot_loads(rows: list[AboveRow]) -> Figure:
             marker="o",
             color=colour,
             capsize=2,
-            label=_label(Cell(*step, "adaptive")),
+            label=label_of(Cell(*step, "adaptive")),
         )
     ax.set_xlabel("load")
     ax.set_ylabel("average completion time (h)")

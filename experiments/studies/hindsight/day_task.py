@@ -22,7 +22,7 @@ IDEAL_SHARE = 0.4
 class DayRecord(NamedTuple):
     """Average completion times of a day, in seconds; None where nothing is replayed.
 
-    On GPUs of several types no schedule is replayed.
+    On GPUs of several types no schedule is replayed with hindsight.
 
     Attributes
     ----------
@@ -82,11 +82,12 @@ class DayTask(RecordedTask):
 
         applications = applications_of(self.traces)
         problem = replayed_problem(self.workload, applications, self.setting)
+        whole = len(problem.supply.types) > 1  # nothing is replayed then
         day = look_back(
             problem,
             clock=float(self.setting.interval),
             steps=self.steps,
-            report=lambda share: report(IDEAL_SHARE * share),
+            report=lambda share: report((1.0 if whole else IDEAL_SHARE) * share),
         )
         found = replay_schedule(
             problem,

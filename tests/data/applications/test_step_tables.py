@@ -37,3 +37,25 @@ def test_the_table_has_the_times_of_every_pass(
             known += 1
             assert cell == pytest.approx(times, rel=1e-12)
     assert known > 20
+
+
+@pytest.mark.parametrize(
+    ("name", "artifact", "gpu_type"), [("deepspeech2", "sia", "t4"), ("yolov3", "sia", "rtx2080ti")]
+)
+def test_what_was_not_measured_is_interpolated_as_if_it_was_asked_for_alone(
+    name: str, artifact: str, gpu_type: str, reference: Path
+) -> None:
+    """Flat simplices tell other times by the point that was asked for before; to the last digit."""
+    application = measured_applications(reference / artifact / "traces")[name].on(gpu_type)
+    sizes, spreads = np.arange(4, 24), [(3,) * nodes for nodes in (2, 3, 5, 6)]
+    spreads += [(4, 3, 3, 3, 2), (4, 4, 4, 4, 2), (4, 4, 3, 3, 2, 2)]
+    found = step_table(application, spreads, sizes)
+    alone = application.step_times
+    for row, spread in enumerate(spreads):
+        for column, size in enumerate(sizes.tolist()):
+            cell = found[:, row, column]
+            if np.isfinite(cell[0]):
+                assert tuple(cell.tolist()) == alone(spread, size)
+            else:
+                with pytest.raises(ValueError, match="is outside what was measured"):
+                    alone(spread, size)

@@ -12,15 +12,14 @@ from goodalloc.experiments.replay.replay_task import ReplayTask
 from goodalloc.experiments.studies.comparisons.terms import POLLUX, Cell
 from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.studies.hindsight.above_bound import (
-    BOUND,
     HINDSIGHT,
     HINDSIGHT_LOADS,
     LADDER,
-    PLANNED,
     _rows_of_day,
     plot_above,
     plot_loads,
 )
+from goodalloc.experiments.studies.hindsight.beside_bound import BOUND, PLANNED
 from goodalloc.experiments.studies.hindsight.day_task import DayTask
 from goodalloc.experiments.studies.hindsight.known_task import known_task
 from goodalloc.models.round.cluster import Cluster
