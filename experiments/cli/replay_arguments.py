@@ -45,7 +45,8 @@ what:
   its questions     exactness, disturbances, scale, objectives, remaining-time, knowledge,
                     experience, noise, tie-rules, similar-jobs, genetic-budgets, equal-terms,
                     advantage, overheads-pollux (up to hours each)
-  hindsight         hindsight, hindsight-loads, hindsight-relaxations, hindsight-growth
+  hindsight         hindsight, hindsight-loads, hindsight-objectives, hindsight-relaxations,
+                    hindsight-types, hindsight-growth
   types and cores   synergy, sia, sia-gavel, restrictions, mixed, openb
   AITurbo           predictability, step-times, step-bandwidth, exchange, overheads,
                     aiturbo-replay, aiturbo-conditions; aiturbo

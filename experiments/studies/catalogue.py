@@ -142,6 +142,10 @@ STUDIES: Mapping[str, Entry] = {
         "Pollux above the bound on any schedule, by load",
         "hindsight.above_bound:HINDSIGHT_LOADS",
     ),
+    "hindsight-objectives": Entry(
+        "hindsight-objectives: policies above the bounds of slowdown, late jobs and makespan",
+        "hindsight.other_objectives:OBJECTIVES",
+    ),
     "hindsight-relaxations": Entry(
         "hindsight-relaxations: what each relaxation of the bound on every schedule costs",
         "hindsight.relaxations:RELAXATIONS",
