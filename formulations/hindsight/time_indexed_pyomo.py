@@ -1,6 +1,6 @@
 r"""The time-indexed program of `time_indexed.py` as a Pyomo model, line by line as on paper.
 
-Names are those of its equations (1) to (7); it is for reading, and the independent check of the
+Names are those of its equations (1) to (8); it is for reading, and the independent check of the
 matrix form.
 """
 
@@ -20,8 +20,12 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Floats
 
 
-def time_indexed_model(problem: OfflineProblem, edges: Float[Floats, " edges"]) -> Any:
-    """Return the program (1) to (7) of `time_indexed.py` as a Pyomo model.
+def time_indexed_model(
+    problem: OfflineProblem,
+    edges: Float[Floats, " edges"],
+    due: Float[Floats, " jobs"] | None = None,
+) -> Any:
+    """Return the program (1) to (7), or (8), of `time_indexed.py` as a Pyomo model.
 
     Parameters
     ----------
@@ -29,6 +33,8 @@ def time_indexed_model(problem: OfflineProblem, edges: Float[Floats, " edges"]) 
         The problem; jobs begin at edges, and the supply changes there.
     edges
         Seconds of the grid, ascending from 0.
+    due
+        Edges by which the jobs are due, for the least weight of late jobs, (8); None for (1).
 
     Examples
     --------
@@ -47,10 +53,17 @@ def time_indexed_model(problem: OfflineProblem, edges: Float[Floats, " edges"]) 
     model.z = pyo.Var(model.work, domain=pyo.NonNegativeReals)
     model.c = pyo.Var(model.phases, domain=pyo.Binary)
     model.u = pyo.Var(model.there, domain=pyo.NonNegativeReals)
-    model.completion = pyo.Objective(  # (1)
-        expr=sum(job.weight * (job.begin - job.release) for job in problem.jobs)
-        + sum(problem.jobs[j].weight * model.u[j, t] for j, t in model.there)
-    )
+    if due is None:
+        model.completion = pyo.Objective(  # (1)
+            expr=sum(job.weight * (job.begin - job.release) for job in problem.jobs)
+            + sum(problem.jobs[j].weight * model.u[j, t] for j, t in model.there)
+        )
+    else:
+        met = _last_intervals(model, problem, np.asarray(due), edges)
+        model.late = pyo.Objective(  # (8)
+            expr=sum(job.weight for job in problem.jobs)
+            - sum(problem.jobs[j].weight * model.c[j, t, q] for j, t, q in met)
+        )
     trainings = [problem.training(job.training) for job in problem.jobs]
     _add_allocation(model, trainings, problem.supply.mean(edges), np.diff(edges))
     _add_progress(model, trainings, np.diff(edges))
@@ -75,6 +88,14 @@ def _add_sets(model: Any, problem: OfflineProblem, edges: Float[Floats, " edges"
     model.choices = pyo.Set(initialize=choices, dimen=4)
     work = [(*phase, *place[2:]) for phase in phases for place in choices if phase[:2] == place[:2]]
     model.work = pyo.Set(initialize=work, dimen=5)
+
+
+def _last_intervals(
+    model: Any, problem: OfflineProblem, due: Floats, edges: Float[Floats, " edges"]
+) -> list[tuple[int, int, int]]:
+    """Return the last phase of each job in the interval at whose end it is due."""
+    last = [problem.training(job.training).num_phases - 1 for job in problem.jobs]
+    return [(j, t, last[j]) for j, t in model.there if edges[t + 1] == due[j]]
 
 
 def _options(model: Any, training: Training) -> list[tuple[int, int]]:

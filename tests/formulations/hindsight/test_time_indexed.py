@@ -63,3 +63,30 @@ def test_a_job_that_begins_between_edges_is_refused() -> None:
     )
     with pytest.raises(ValueError, match="Job 'a': begin is 7 s; expected one of the edges"):
         time_indexed_program(problem, np.array([0.0, 10.0, 20.0]))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_pyomo_and_the_matrix_have_the_same_fewest_late_jobs(seed: int) -> None:
+    """With deadlines at edges, of which some are before a job begins."""
+    from pyomo import environ as pyo
+
+    problem = tiny_trace(seed, types=1 + seed % 2)
+    edges = edges_of(problem)
+    due = np.random.default_rng(seed).choice(edges[1:], len(problem.jobs))
+    grid = time_indexed_program(problem, edges, due=due)
+    outcome = run_mixed_integer(grid.program, Watch(Stop(seconds=60.0)), gap=1e-7)
+    model: Any = time_indexed_model(problem, edges, due)
+    solver: Any = pyo.SolverFactory("appsi_highs")
+    solver.solve(model)
+    assert pyo.value(model.late) == pytest.approx(outcome.objective, abs=1e-5)
+    assert 0.0 <= outcome.objective <= sum(job.weight for job in problem.jobs)
+
+
+def test_a_deadline_between_edges_is_refused() -> None:
+    """In one sentence that names the job."""
+    training = Training("one", np.array([5.0]), np.array([1.0]), np.ones((1, 1, 1)))
+    problem = OfflineProblem(
+        (training,), (OfflineJob("a", "one", 0.0, 0.0),), Supply.constant({"t4": 1.0})
+    )
+    with pytest.raises(ValueError, match="Job 'a': it is due at 15 s; expected an edge"):
+        time_indexed_program(problem, np.array([0.0, 10.0, 20.0]), due=np.array([15.0]))
