@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.experiments.hindsight.placements import Placements
+from goodalloc.experiments.hindsight.placements import placements_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from goodalloc.data.applications.application import Application, Spread
+    from goodalloc.experiments.hindsight.placements import Placements
     from goodalloc.models.hindsight.offline_problem import OfflineProblem
     from goodalloc.models.round.cluster import Cluster
 
@@ -35,7 +36,6 @@ class Attainable:
 
     applications: Mapping[str, Application]
     cluster: Cluster
-    _placements: dict[str, Placements] = field(default_factory=dict, init=False)
     _spreads: dict[tuple[str, int], tuple[Spread, ...]] = field(default_factory=dict, init=False)
 
     def spreads(self, application: str, gpus: int) -> tuple[Spread, ...]:
@@ -50,10 +50,9 @@ class Attainable:
         """
         key = application, gpus
         if key not in self._spreads:
-            own = self._own(application)
-            spreads = [*own.spreads(gpus)]
-            order = np.argsort(-own.rates(spreads).mean(axis=1), kind="stable").tolist()
-            self._spreads[key] = tuple(spreads[index] for index in order)
+            placed = self._own(application).at(gpus)
+            order = np.argsort(-placed.rates.mean(axis=1), kind="stable").tolist()
+            self._spreads[key] = tuple(placed.spreads[index] for index in order)
         return self._spreads[key]
 
     def problem(self, problem: OfflineProblem) -> OfflineProblem:
@@ -72,8 +71,4 @@ class Attainable:
 
     def _own(self, application: str) -> Placements:
         (gpu_type,) = self.cluster.gpu_types
-        if application not in self._placements:
-            self._placements[application] = Placements(
-                self.applications[application], self.cluster, gpu_type
-            )
-        return self._placements[application]
+        return placements_of(self.applications[application], self.cluster, gpu_type)

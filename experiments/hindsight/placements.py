@@ -7,8 +7,10 @@ are all whole numbers of examples on each GPU.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from functools import lru_cache
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +33,21 @@ if TYPE_CHECKING:
 MEASURED_NODES = 4
 
 
+class PlacedRates(NamedTuple):
+    """Greatest rates over batch sizes on every placement of a number of GPUs.
+
+    Attributes
+    ----------
+    spreads
+        The placements.
+    rates
+        The rate on each in every epoch.
+    """
+
+    spreads: tuple[Spread, ...]
+    rates: Float[Floats, "spreads epochs"]
+
+
 class Placements:
     """Placements of an application on the GPUs of one type, and its rates there.
 
@@ -49,6 +66,7 @@ class Placements:
         self._nodes = cluster.node_types.count(gpu_type)
         self.num_gpus = cluster.type_gpus[gpu_type]
         self._application, self._gains = application.on(gpu_type), _Gains(application)
+        self._placed: dict[int, PlacedRates] = {}
 
     def spreads(self, gpus: int) -> Iterator[Spread]:
         """Yield the placements whose times may differ; rotations of one are equal.
@@ -68,21 +86,28 @@ class Placements:
                 each, more = divmod(gpus, number)
                 yield (each + 1,) * more + (each,) * (number - more)
 
-    def rates(self, spreads: Sequence[Spread]) -> Float[Floats, "spreads epochs"]:
-        """Return the greatest rate over batch sizes, on every placement and in every epoch.
+    def at(self, gpus: int) -> PlacedRates:
+        """Return the placements of a number of GPUs, with the greatest rates on each.
 
         Parameters
         ----------
-        spreads
-            Placements of equally many GPUs.
+        gpus
+            Number of GPUs, of those that there are.
         """
-        sizes, seconds = self._seconds(spreads)
-        return np.stack([self._best(sizes, own) for own in seconds])
+        if gpus not in self._placed:
+            spreads = tuple(self.spreads(gpus))
+            sizes, seconds = self._seconds(spreads)
+            known = np.isfinite(seconds).any(axis=0)
+            rates = np.zeros((len(spreads), self._application.epochs))
+            if known.any():
+                gained = self._gains.at(sizes[known].tolist())
+                for row, own in enumerate(seconds[:, known]):
+                    rates[row] = (gained / own[:, None]).max(axis=0)
+            self._placed[gpus] = PlacedRates(spreads, rates)
+        return self._placed[gpus]
 
     def best_rates(self, gpus: Floats) -> Float[Floats, "epochs counts"]:
         """Return the greatest rate in every epoch on every number of GPUs.
-
-        A batch size gains as much wherever it runs, so that only its shortest step counts.
 
         Parameters
         ----------
@@ -92,8 +117,7 @@ class Placements:
         rates = np.zeros((gpus.size, self._application.epochs))
         for row, number in enumerate(gpus.astype(int).tolist()):
             if number <= self.num_gpus:
-                sizes, seconds = self._seconds([*self.spreads(number)])
-                rates[row] = self._best(sizes, seconds.min(axis=0))
+                rates[row] = self.at(number).rates.max(axis=0)
         return rates.T
 
     def _seconds(
@@ -119,13 +143,23 @@ class Placements:
         seconds = (step + (step - synchronisation) * further) * application.slowdown
         return replicas * sizes * (further + 1), np.where(np.isnan(seconds), np.inf, seconds)
 
-    def _best(self, sizes: Indices, seconds: Floats) -> Float[Floats, " epochs"]:
-        """Return the greatest rate in every epoch over batch sizes of given seconds a step."""
-        known = np.isfinite(seconds)
-        if not known.any():
-            return np.zeros(self._application.epochs)
-        gained = self._gains.at(sizes[known].tolist())
-        return np.asarray((gained / seconds[known, None]).max(axis=0))
+
+def placements_of(application: Application, cluster: Cluster, gpu_type: str) -> Placements:
+    """Return the placements of an application; of one that can be hashed they keep their rates.
+
+    Parameters
+    ----------
+    application, cluster, gpu_type
+        As in `Placements`.
+    """
+    if isinstance(application, Hashable):
+        return _kept_placements(application, cluster, gpu_type)
+    return Placements(application, cluster, gpu_type)
+
+
+@lru_cache(maxsize=128)
+def _kept_placements(application: Any, cluster: Cluster, gpu_type: str) -> Placements:
+    return Placements(application, cluster, gpu_type)
 
 
 class _Gains:

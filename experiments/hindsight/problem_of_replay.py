@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.experiments.hindsight.placements import Placements
+from goodalloc.experiments.hindsight.placements import placements_of
 from goodalloc.models.hindsight.offline_problem import (
     OfflineJob,
     OfflineProblem,
@@ -152,7 +152,7 @@ def true_training(application: Application, cluster: Cluster) -> Training:
     epochs, types = application.epochs, cluster.gpu_types
     work = np.diff([application.progress(epoch) for epoch in range(epochs)], prepend=0.0)
     gpus = np.arange(1.0, max(cluster.type_gpus.values()) + 1.0)
-    placements = [Placements(application, cluster, name) for name in types]
+    placements = [placements_of(application, cluster, name) for name in types]
     rates = ROUNDING * np.stack([own.best_rates(gpus) for own in placements])
     with np.errstate(divide="ignore"):
         seconds = work[:, None] / rates  # infinite where it cannot run
