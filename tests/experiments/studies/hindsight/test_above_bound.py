@@ -75,7 +75,7 @@ def test_the_steps_from_pollux_to_the_bound_add_up(rows: list[AboveRow], day: Da
     """In per cent of Pollux's time, from 100 down to the bound."""
     by_policy = {row.policy: row for row in rows}
     assert by_policy["pollux"].of_pollux_percent == 100.0
-    assert by_policy[BOUND].average_jct_hours == pytest.approx(day.bound / HOUR)
+    assert by_policy[BOUND].average_jct_hours == pytest.approx(day.bound / HOUR, rel=1e-5)
     assert by_policy[BOUND].above_bound_percent == 0.0
     steps = [row.step_percent for row in rows if row.step_percent is not None]
     assert 100.0 - sum(steps) == pytest.approx(by_policy[BOUND].of_pollux_percent)
