@@ -18,7 +18,7 @@ from goodalloc.experiments.hindsight.bound_file import (
     schedule_document,
 )
 from goodalloc.experiments.hindsight.day import require_feasible
-from goodalloc.models.hindsight.deadlines import late_jobs
+from goodalloc.models.hindsight.deadlines import late_jobs, require_due
 from goodalloc.solvers.hindsight.best_prices import hindsight_bound
 from goodalloc.solvers.hindsight.late_jobs import late_jobs_bound, makespan_bound
 from goodalloc.solvers.hindsight.schedule_search import find_schedule
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from jaxtyping import Float
+    from jaxtyping import Bool, Float
 
     from goodalloc.data.documents.json_file import Document
     from goodalloc.models.hindsight.offline_problem import OfflineProblem
-    from goodalloc.models.support.array_types import Floats
+    from goodalloc.models.support.array_types import Flags, Floats
     from goodalloc.solvers.hindsight.late_jobs import LateBound
     from goodalloc.solvers.hindsight.schedule_search import HindsightSchedule
 
@@ -69,9 +69,9 @@ class DeadlineDay:
     makespan: bool
 
     @cached_property
-    def late(self) -> int:
-        """Number of late jobs of the schedule."""
-        return int(late_jobs(self.bound.due, self.schedule.completion).sum())
+    def late(self) -> Bool[Flags, " jobs"]:
+        """Which jobs of the schedule are late."""
+        return late_jobs(self.bound.due, self.schedule.completion)
 
     @property
     def data(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class DeadlineDay:
         return {
             "jobs": jobs,
             "bound_late_jobs": max(least, 0),
-            "schedule_late_jobs": self.late,
+            "schedule_late_jobs": int(self.late.sum()),
         }
 
     @property
@@ -126,7 +126,6 @@ class DeadlineDay:
         from goodalloc.experiments.hindsight.figure import plot_deadlines
         from goodalloc.experiments.reporting.plots import save
 
-        late = late_jobs(self.bound.due, self.schedule.completion)
         jobs = [
             {
                 "job": job.name,
@@ -140,7 +139,7 @@ class DeadlineDay:
                 self.problem.jobs,
                 self.bound.due.tolist(),
                 self.schedule.completion.tolist(),
-                late.tolist(),
+                self.late.tolist(),
                 strict=True,
             )
         ]
@@ -192,39 +191,39 @@ def look_back_at_deadlines(
         nothing of it is reported.
     """
     counted = replace(problem, jobs=tuple(replace(job, weight=1.0) for job in problem.jobs))
-    asked = np.full(len(problem.jobs), np.inf) if due is None else np.asarray(due, dtype=float)
-    schedule = _schedule(counted, asked, clock, seed, steps, lambda share: report(0.8 * share))
+    if due is not None:
+        require_due(counted, due)
+    schedule = _schedule(counted, due, clock, seed, steps, lambda share: report(0.8 * share))
     if due is None:
         most = float(schedule.completion.max())
         bound = makespan_bound(
             counted, most, interval=interval, report=lambda share: report(0.8 + 0.2 * share)
         )
     else:
-        bound = late_jobs_bound(counted, asked, interval=interval)
+        bound = late_jobs_bound(counted, due, interval=interval)
         report(1.0)
     certificate = late_document(counted, bound)
     day = DeadlineDay(counted, bound, certificate, schedule, due is None)
     require_feasible(counted, schedule)
-    if day.late < float(certificate["bound"]):
+    if day.late.sum() < float(certificate["bound"]):
         raise ValueError("Schedule with hindsight: it is below the bound of every schedule.")
     return day
 
 
 def _schedule(
     problem: OfflineProblem,
-    due: Float[Floats, " jobs"],
+    due: Float[Floats, " jobs"] | None,
     clock: float,
     seed: int,
     steps: int,
     report: Callable[[float], None],
 ) -> HindsightSchedule:
-    """Return a schedule with few late jobs, or a short makespan if none is due.
+    """Return a schedule with few late jobs, or a short makespan without deadlines.
 
     It starts from worths that are greater the less time a job has.
     """
-    without = np.isinf(due)
     release = np.array([job.release for job in problem.jobs])
-    time = np.where(without, 1.0, np.maximum(due - release, 1.0))
+    time = np.ones(release.size) if due is None else np.maximum(due - release, 1.0)
     weighted = replace(
         problem,
         jobs=tuple(
@@ -235,7 +234,7 @@ def _schedule(
 
     def goal(completion: Sequence[float] | Floats) -> float:
         ends = np.asarray(completion)
-        if without.all():
+        if due is None:
             return float(ends.max() + TIE * (ends - release).mean())
         lateness = np.maximum(ends - due, 0.0) / due
         return float(late_jobs(due, ends).sum() + TIE * np.minimum(lateness, 1.0).mean())

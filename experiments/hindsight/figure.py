@@ -8,6 +8,7 @@ import numpy as np
 
 from goodalloc.experiments.reporting.axes import open_axes
 from goodalloc.experiments.reporting.plots import COLOURS
+from goodalloc.experiments.reporting.table_numbers import HOUR
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from goodalloc.solvers.hindsight.best_prices import HindsightBound
     from goodalloc.solvers.hindsight.late_jobs import LateBound
     from goodalloc.solvers.hindsight.schedule_search import HindsightSchedule
-
-HOUR = 3600.0
 
 #: Points in time at which allocated GPUs are drawn.
 POINTS = 400

@@ -59,7 +59,7 @@ def time_indexed_model(
             + sum(problem.jobs[j].weight * model.u[j, t] for j, t in model.there)
         )
     else:
-        met = _last_intervals(model, problem, np.asarray(due), edges)
+        met = _last_intervals(model, problem, due, edges)
         model.late = pyo.Objective(  # (8)
             expr=sum(job.weight for job in problem.jobs)
             - sum(problem.jobs[j].weight * model.c[j, t, q] for j, t, q in met)
@@ -91,7 +91,7 @@ def _add_sets(model: Any, problem: OfflineProblem, edges: Float[Floats, " edges"
 
 
 def _last_intervals(
-    model: Any, problem: OfflineProblem, due: Floats, edges: Float[Floats, " edges"]
+    model: Any, problem: OfflineProblem, due: Float[Floats, " jobs"], edges: Float[Floats, " edges"]
 ) -> list[tuple[int, int, int]]:
     """Return the last phase of each job in the interval at whose end it is due."""
     last = [problem.training(job.training).num_phases - 1 for job in problem.jobs]

@@ -19,7 +19,7 @@ from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.reporting.axes import open_axes
 from goodalloc.experiments.reporting.estimates import estimate_of
 from goodalloc.experiments.reporting.plots import COLOURS
-from goodalloc.experiments.reporting.table_numbers import rounded
+from goodalloc.experiments.reporting.table_numbers import HOUR, rounded
 from goodalloc.experiments.studies.framework.recorded_task import RecordedTask
 from goodalloc.experiments.studies.framework.reproduction import EIGHT, Plan, Reproduction
 from goodalloc.experiments.studies.hindsight.beside_bound import BOUND, IDEAL, QUICK_STEPS
@@ -46,8 +46,6 @@ SLOWDOWN, MAKESPAN = "average slowdown", "makespan (h)"
 #: Policies that are judged, all with batch sizes by goodput; of a quick run the first two.
 JUDGED = ("pollux", "tiresias", "srtf", "themis", "equal")
 QUICK_JUDGED = 2
-
-HOUR = 3600.0
 
 
 class ObjectiveRow(NamedTuple):
@@ -144,7 +142,7 @@ class ObjectivesTask(RecordedTask):
         for index, factor in enumerate(DUE):
             due = due_by(problem, self.workload, factor)
             late = look_back_at_deadlines(problem, due, clock=clock, steps=steps)
-            found[late_name(factor)] = Extremes(late.data["bound_late_jobs"], late.late)
+            found[late_name(factor)] = Extremes(late.data["bound_late_jobs"], int(late.late.sum()))
             report(0.55 + 0.15 * index)
         last = look_back_at_deadlines(problem, None, clock=clock, steps=steps)
         ends = float(last.bound.due[0]), float(last.schedule.completion.max())

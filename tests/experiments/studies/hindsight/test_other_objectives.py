@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 from goodalloc.data.workloads.generator import draw_workload
+from goodalloc.experiments.reporting.table_numbers import HOUR
 from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.studies.hindsight.beside_bound import BOUND, IDEAL
 from goodalloc.experiments.studies.hindsight.other_objectives import (
     DUE,
-    HOUR,
     MAKESPAN,
     OBJECTIVES,
     SLOWDOWN,
