@@ -68,8 +68,12 @@ def test_policies_are_judged_by_three_objectives_on_one_workload(
         assert all(0.0 <= getattr(row, f"{name}_gap") <= 1.0 for name in OBJECTIVES)
         assert row.median_jct_hours <= row.p99_jct_hours <= row.makespan_hours
         assert 0.0 < row.held_percent <= 100.0
+        assert row.above_bound_percent is not None
+        assert row.above_bound_percent > 0.0
     hours = [row["average h"] for row in summarise_family(rows)]
     assert hours == sorted(hours)
+    shared = summarise_family([row._replace(above_bound_percent=None) for row in rows])
+    assert {row["above bound %"] for row in shared} == {None}
     figure = THE_FAMILY.plot(plan, rows)
     assert figure.axes[0].get_title() == "mean gap (%)"
 
@@ -77,6 +81,7 @@ def test_policies_are_judged_by_three_objectives_on_one_workload(
 def test_a_judged_policy_shares_gpus_as_it_would_alone(tmp_path: Path) -> None:
     """Or else nobody measures how busy its jobs are, and nobody is packed."""
     for name, sharing in (("gandiva", FAIR), ("gavel-packed", FAIR), ("gavel", None)):
+        assert JudgedTask(tmp_path, name, ()).shares_gpus == (sharing is not None)
         judged = JudgedPolicy(make_policy(name), ThreeObjectives({}), tmp_path / "gaps", 1)
         assert judged.sharing == sharing
 
