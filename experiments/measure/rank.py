@@ -11,10 +11,10 @@ from __future__ import annotations
 import contextlib
 import gc
 import itertools
-import time
 from typing import TYPE_CHECKING, Any
 
 from goodalloc.experiments.measure.shared_cores import core_share, mark_core
+from goodalloc.experiments.support.device_clock import clock_of
 from goodalloc.experiments.support.torch_allocator import settle_allocator
 from goodalloc.experiments.tasks.task import find_task
 
@@ -68,6 +68,7 @@ class MeasuredRank:
         torch.manual_seed(seed)
         self._module = self._task.make_module().to(self._device)
         self._optimiser = self._task.make_optimiser(self._module.parameters())
+        self._clock = clock_of(self._device)
         self._generator = torch.Generator().manual_seed(seed + self._rank)
         self._groups: dict[int, Any] = {
             count: distributed.new_group(range(count)) for count in replicas
@@ -125,10 +126,10 @@ class MeasuredRank:
         after = repetitions // 2
         seconds, core = self._passes(module, repetitions - after)
         distributed.barrier(group)
-        begin, marks = mark_core(), [self._mark()]
+        begin, marks = mark_core(), [self._clock.mark()]
         for _ in range(repetitions):
             self._step(module, accumulation_steps)
-            marks += [self._mark()]
+            marks += [self._clock.mark()]
         core = min(core, self._core(begin, waits=replicas > 1))
         if after:
             more, again = self._passes(module, after)
@@ -144,11 +145,11 @@ class MeasuredRank:
         """Return seconds of passes and updates in turn, and their share of a core."""
         begin, marks = mark_core(), []
         for _ in range(repetitions):
-            marks += [self._mark()]
+            marks += [self._clock.mark()]
             self._pass(module, synchronise=False)
-            marks += [self._mark()]
+            marks += [self._clock.mark()]
             self._update()
-        marks += [self._mark()]
+        marks += [self._clock.mark()]
         return self._seconds(marks), self._core(begin, waits=False)
 
     def _core(self, begin: CoreMark, *, waits: bool) -> float:
@@ -169,13 +170,13 @@ class MeasuredRank:
         marks = []
         with profile(activities=activities) as profiled:
             for _ in range(repetitions):
-                marks += [self._mark()]
+                marks += [self._clock.mark()]
                 loss = self._task.loss(module, self._batch)
-                marks += [self._mark()]
+                marks += [self._clock.mark()]
                 loss.backward()
-                marks += [self._mark()]
+                marks += [self._clock.mark()]
                 self._update()
-                marks += [self._mark()]
+                marks += [self._clock.mark()]
         seconds = self._seconds(marks)
         averaging = [
             (event.time_range.start, event.time_range.end)
@@ -213,25 +214,9 @@ class MeasuredRank:
         self._pass(module, synchronise=True)
         self._update()
 
-    def _mark(self) -> Any:
-        """Return a point in time of the CPU, or in the queue of the GPU."""
-        if self._device.type == "cpu":
-            return time.perf_counter()
-        import torch
-
-        event = torch.cuda.Event(enable_timing=True)
-        event.record()
-        return event
-
     def _seconds(self, marks: Sequence[Any]) -> list[float]:
         """Return the seconds between each mark and the next."""
-        pairs = itertools.pairwise(marks)
-        if self._device.type == "cpu":
-            return [end - begin for begin, end in pairs]
-        import torch
-
-        torch.cuda.synchronize()
-        return [begin.elapsed_time(end) / 1000.0 for begin, end in pairs]
+        return [self._clock.seconds(begin, end) for begin, end in itertools.pairwise(marks)]
 
 
 def covered(intervals: Sequence[tuple[float, float]]) -> float:
