@@ -13,6 +13,8 @@ from goodalloc.data.files.model_file import write_model
 from goodalloc.data.files.model_table import model_to_dict
 from goodalloc.experiments.cli.output import Output, check_target, drawing
 from goodalloc.experiments.measure.crew import LaunchedCrew, LocalCrew, launched_size
+from goodalloc.experiments.measure.devices import Devices, powers_to
+from goodalloc.experiments.measure.machine_state import hardware
 from goodalloc.experiments.measure.measuring import MeasurePlan, Measuring, doubled
 from goodalloc.experiments.measure.profile_fit import (
     error_rows,
@@ -55,10 +57,10 @@ SHOWN = (
 def measure_command(arguments: argparse.Namespace) -> Output:
     """Measure a training in every configuration that the file lacks."""
     require_extra("measure", "Command measure")
-    size = launched_size(os.environ)
+    size, devices = launched_size(os.environ), Devices.here(arguments.backend)
     plan = MeasurePlan(
         model=arguments.model,
-        replicas=_replicas(arguments.replicas, size),
+        replicas=_replicas(arguments.replicas, size, devices),
         accumulation=arguments.accumulation,
         batch_sizes=arguments.batch_sizes,
         error=arguments.error,
@@ -68,36 +70,46 @@ def measure_command(arguments: argparse.Namespace) -> Output:
     )
     find_task(plan.model)
     check_target(arguments.out)
-    _check_machine(plan, size)
+    _check_machine(plan, size, devices)
     if size is None:
         return _measure(
             plan,
             arguments,
+            devices,
             lambda lock: LocalCrew(
-                plan.model, plan.replicas, plan.seed, plan.memory_gib, keeps=lock
+                plan.model,
+                plan.replicas,
+                plan.seed,
+                devices,
+                memory_gib=plan.memory_gib,
+                keeps=lock,
             ),
+            hardware(devices, max(plan.replicas)),
         )
-    crew = LaunchedCrew(plan.model, plan.replicas, plan.seed)
+    crew = LaunchedCrew(plan.model, plan.replicas, plan.seed, devices)
     if not crew.first:
         crew.serve()
         crew.kill()
         return Output(f"process {os.environ['RANK']} of {size} is done", None)
-    return _measure(plan, arguments, lambda _: crew)
+    facts = hardware(devices) | {"device": crew.device}
+    return _measure(plan, arguments, devices, lambda _: crew, facts)
 
 
 def _measure(
-    plan: MeasurePlan, arguments: argparse.Namespace, start: Callable[[tuple[int, ...]], Crew]
+    plan: MeasurePlan,
+    arguments: argparse.Namespace,
+    devices: Devices,
+    start: Callable[[tuple[int, ...]], Crew],
+    conditions: dict[str, Any],
 ) -> Output:
     """Measure with processes that `start` creates on first use and that hold the lock."""
-    from goodalloc.experiments.measure.machine_state import hardware
-
     path, task = Path(arguments.out), find_task(plan.model)
     limit: Any = "" if plan.memory_gib is None else f"{plan.memory_gib:g}"
     facts = {
         "model": plan.model,
         "source": task_digest(plan.model),
         "memory_limit_gib": limit,
-        **hardware(),
+        **conditions,
     }
     sizes = plan.batch_sizes or tuple(doubled(task))
     steps = len(sizes) * len(plan.replicas) * len(plan.accumulation)
@@ -105,7 +117,9 @@ def _measure(
         locked(path.resolve().parent, patience=LAST_ORDER) as lock,
         progress_bar("measure", steps, quiet=arguments.json) as bar,
     ):
-        measuring = Measuring(plan, task, path, facts, lambda: start(lock), lambda: bar.update(1))
+        measuring = Measuring(
+            plan, task, path, facts, lambda: start(lock), lambda: bar.update(1), devices
+        )
         try:
             measuring.run()
         except KeyboardInterrupt:
@@ -140,7 +154,7 @@ def _summary(rows: list[dict[str, Any]], path: Path) -> str:
     return text
 
 
-def _replicas(given: tuple[int, ...] | None, size: int | None) -> tuple[int, ...]:
+def _replicas(given: tuple[int, ...] | None, size: int | None, devices: Devices) -> tuple[int, ...]:
     """Return the numbers of replicas to measure.
 
     Raises
@@ -149,10 +163,9 @@ def _replicas(given: tuple[int, ...] | None, size: int | None) -> tuple[int, ...
         If a number of `given` exceeds the `size` processes that torchrun started.
     """
     if size is None:
-        return (1, 2) if given is None else given
+        return devices.usual_replicas if given is None else given
     if given is None:
-        powers = [2**k for k in range(size.bit_length()) if 2**k < size]
-        return (*powers, size)
+        return powers_to(size)
     if max(given) > size:
         raise ValueError(
             f"argument --replicas: got {max(given)}; expected at most the {size} processes that "
@@ -161,26 +174,19 @@ def _replicas(given: tuple[int, ...] | None, size: int | None) -> tuple[int, ...
     return given
 
 
-def _check_machine(plan: MeasurePlan, size: int | None) -> None:
+def _check_machine(plan: MeasurePlan, size: int | None, devices: Devices) -> None:
     """Refuse a plan that this machine cannot measure.
 
     Raises
     ------
     ValueError
-        If there are fewer GPUs than replicas, or a memory limit is given with GPUs, under torchrun
-        or on Windows.
+        If replicas would share GPUs without Gloo, or a memory limit is given with GPUs, under
+        torchrun or on Windows.
     """
-    import torch
-
-    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if gpus and size is None and max(plan.replicas) > gpus:
-        raise ValueError(
-            f"argument --replicas: got {max(plan.replicas)}; expected at most {gpus}, the GPUs of "
-            "this machine."
-        )
+    devices.require_room(max(plan.replicas) if size is None else 1)
     if plan.memory_gib is None:
         return
-    if gpus or size is not None or sys.platform == "win32":
+    if devices.gpus or size is not None or sys.platform == "win32":
         raise ValueError(
             f"argument --memory: got {plan.memory_gib:g}; expected none but for processes on the "
             "CPUs of this machine that goodalloc starts."

@@ -28,7 +28,14 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
         "--replicas",
         type=counts(1),
         metavar="COUNTS",
-        help="numbers of replicas (default: 1,2; under torchrun 1, 2, 4, … and all)",
+        help="numbers of replicas (default: 1,2 on CPUs; on GPUs and under torchrun 1, 2, 4, … "
+        "and all)",
+    )
+    parser.add_argument(
+        "--backend",
+        choices=("nccl", "gloo"),
+        help="how replicas exchange gradients (default: nccl on GPUs, gloo on CPUs); by gloo "
+        "several replicas can share a GPU",
     )
     parser.add_argument(
         "--batch-sizes",

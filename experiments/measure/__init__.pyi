@@ -2,6 +2,7 @@ from .crew import Crew as Crew
 from .crew import LaunchedCrew as LaunchedCrew
 from .crew import LocalCrew as LocalCrew
 from .crew import launched_size as launched_size
+from .devices import Devices as Devices
 from .machine_state import hardware as hardware
 from .measuring import MeasurePlan as MeasurePlan
 from .measuring import Measuring as Measuring

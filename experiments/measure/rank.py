@@ -51,17 +51,19 @@ class MeasuredRank:
         Numbers of replicas to be measured, each by the first processes of the group.
     seed
         Seed of the weights and the examples.
+    device
+        Name of the device of this process, as PyTorch has it.
     """
 
-    def __init__(self, model: str, replicas: Sequence[int], seed: int) -> None:
+    def __init__(self, model: str, replicas: Sequence[int], seed: int, device: str = "cpu") -> None:
         import torch
         from torch import distributed
 
         self._task = find_task(model)
         self._rank = distributed.get_rank()
-        if torch.cuda.is_available():
-            torch.cuda.set_device(self._rank % torch.cuda.device_count())
-        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self._device = torch.device(device)
+        if self._device.type == "cuda":
+            torch.cuda.set_device(self._device)
         # a repeated batch is memorised: gradients vanish, and denormal numbers are slow
         torch.set_flush_denormal(True)
         settle_allocator()
