@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from goodalloc.experiments.cli.types import number, picture_format, whole
+from goodalloc.experiments.tasks.task import TASKS
 
 if TYPE_CHECKING:
     import argparse
@@ -21,8 +22,8 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `goodalloc measure`."""
     parser.add_argument(
         "model",
-        help="resnet, transformer, neumf, perceptron, or a function that returns a TrainingTask, "
-        "as package.module:function or file.py:function",
+        help=f"{', '.join(TASKS)}, or a function that returns a TrainingTask, as "
+        "package.module:function or file.py:function",
     )
     parser.add_argument(
         "--replicas",
