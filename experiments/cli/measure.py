@@ -14,6 +14,7 @@ from goodalloc.data.files.model_table import model_to_dict
 from goodalloc.experiments.cli.output import Output, check_target, drawing
 from goodalloc.experiments.measure.crew import LaunchedCrew, LocalCrew, launched_size
 from goodalloc.experiments.measure.devices import Devices, powers_to
+from goodalloc.experiments.measure.execution import Execution
 from goodalloc.experiments.measure.machine_state import hardware
 from goodalloc.experiments.measure.measuring import MeasurePlan, Measuring, doubled
 from goodalloc.experiments.measure.profile_fit import (
@@ -67,6 +68,9 @@ def measure_command(arguments: argparse.Namespace) -> Output:
         seconds=arguments.seconds,
         memory_gib=arguments.memory,
         seed=arguments.seed,
+        execution=Execution(
+            arguments.precision, arguments.compiled, channels_last=arguments.channels_last
+        ),
     )
     find_task(plan.model)
     check_target(arguments.out)
@@ -81,12 +85,13 @@ def measure_command(arguments: argparse.Namespace) -> Output:
                 plan.replicas,
                 plan.seed,
                 devices,
+                plan.execution,
                 memory_gib=plan.memory_gib,
                 keeps=lock,
             ),
             hardware(devices, max(plan.replicas)),
         )
-    crew = LaunchedCrew(plan.model, plan.replicas, plan.seed, devices)
+    crew = LaunchedCrew(plan.model, plan.replicas, plan.seed, devices, plan.execution)
     if not crew.first:
         crew.serve()
         crew.kill()
@@ -109,6 +114,7 @@ def _measure(
         "model": plan.model,
         "source": task_digest(plan.model),
         "memory_limit_gib": limit,
+        **plan.execution.columns,
         **conditions,
     }
     sizes = plan.batch_sizes or tuple(doubled(task))
@@ -180,10 +186,12 @@ def _check_machine(plan: MeasurePlan, size: int | None, devices: Devices) -> Non
     Raises
     ------
     ValueError
-        If replicas would share GPUs without Gloo, or a memory limit is given with GPUs, under
-        torchrun or on Windows.
+        If replicas would share GPUs without Gloo, CPUs are to round as GPUs do, or a memory limit
+        is given with GPUs, under torchrun or on Windows.
     """
     devices.require_room(max(plan.replicas) if size is None else 1)
+    if plan.execution.precision == "tf32" and not devices.gpus:
+        raise ValueError("argument --precision: got tf32; expected fp32 or bf16 on CPUs.")
     if plan.memory_gib is None:
         return
     if devices.gpus or size is not None or sys.platform == "win32":

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from goodalloc.experiments.cli.types import number, picture_format, whole
+from goodalloc.experiments.measure.execution import Precision
 from goodalloc.experiments.tasks.task import TASKS
 
 if TYPE_CHECKING:
@@ -70,6 +71,21 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
         type=number(0.0),
         metavar="GiB",
         help="most address space of a process, on CPUs (default: no limit)",
+    )
+    parser.add_argument(
+        "--precision",
+        choices=get_args(Precision),
+        default="fp32",
+        help="single precision, its products rounded to ten bits (on GPUs), or bfloat16 by "
+        "autocast (default: fp32)",
+    )
+    parser.add_argument(
+        "--compile", action="store_true", dest="compiled", help="compile the module (torch.compile)"
+    )
+    parser.add_argument(
+        "--channels-last",
+        action="store_true",
+        help="keep the channels of an image next to each other in memory",
     )
     parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
     parser.add_argument(

@@ -3,6 +3,7 @@ from .crew import LaunchedCrew as LaunchedCrew
 from .crew import LocalCrew as LocalCrew
 from .crew import launched_size as launched_size
 from .devices import Devices as Devices
+from .execution import Execution as Execution
 from .machine_state import hardware as hardware
 from .measuring import MeasurePlan as MeasurePlan
 from .measuring import Measuring as Measuring

@@ -10,11 +10,13 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from goodalloc.experiments.measure.devices import joined_names
+from goodalloc.experiments.measure.execution import PLAIN
 from goodalloc.experiments.measure.machine_state import device_name
 from goodalloc.experiments.measure.process import MeasureRole
 from goodalloc.experiments.support.processes import Processes
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from goodalloc.experiments.measure.devices import Devices
+    from goodalloc.experiments.measure.execution import Execution
 
 #: Module that a local process runs.
 PROGRAM = "goodalloc.experiments.measure.process"
@@ -78,6 +81,8 @@ class LocalCrew(Processes):
         As in `MeasuredRank`.
     devices
         Devices of this machine.
+    execution
+        How the training computes.
     memory_gib
         Largest address space of each; None for no limit.
     patience
@@ -97,6 +102,7 @@ class LocalCrew(Processes):
         replicas: Sequence[int],
         seed: int,
         devices: Devices,
+        execution: Execution = PLAIN,
         *,
         memory_gib: float | None = None,
         patience: float = PATIENCE,
@@ -131,6 +137,7 @@ class LocalCrew(Processes):
                         seed=seed,
                         device=devices.of(rank),
                         backend=devices.backend,
+                        execution=asdict(execution),
                         memory=memory,
                         patience=patience,
                     )._asdict()
@@ -161,6 +168,8 @@ class LaunchedCrew:
         As in `MeasuredRank`.
     devices
         Devices of this machine.
+    execution
+        How the training computes.
     patience
         Seconds to wait for another process.
 
@@ -176,6 +185,8 @@ class LaunchedCrew:
         replicas: Sequence[int],
         seed: int,
         devices: Devices,
+        execution: Execution = PLAIN,
+        *,
         patience: float = PATIENCE,
     ) -> None:
         import torch
@@ -189,7 +200,7 @@ class LaunchedCrew:
             torch.set_num_threads(1)
         distributed.init_process_group(devices.backend, timeout=timedelta(seconds=patience))
         self._orders: Any = distributed.new_group(backend="gloo")
-        self._rank = MeasuredRank(model, replicas, seed, mine)
+        self._rank = MeasuredRank(model, replicas, seed, mine, execution)
         names: list[Any] = [None] * distributed.get_world_size()
         distributed.all_gather_object(names, device_name(devices, local_rank), self._orders)
         self.device = joined_names(names)

@@ -26,6 +26,7 @@ from goodalloc.data.files.measured_profile import (
     rows_as_text,
 )
 from goodalloc.experiments.measure.devices import CPUS
+from goodalloc.experiments.measure.execution import PLAIN
 from goodalloc.experiments.measure.machine_state import clock_state
 from goodalloc.experiments.measure.measured_configuration import Configuration, measure
 from goodalloc.experiments.measure.process import NO_MEMORY as LACKED_MEMORY
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from goodalloc.experiments.measure.crew import Crew
     from goodalloc.experiments.measure.devices import Devices
+    from goodalloc.experiments.measure.execution import Execution
     from goodalloc.experiments.tasks.task import TrainingTask
 
     Rows = list[dict[str, Any]]
@@ -75,6 +77,8 @@ class MeasurePlan:
         Largest address space of a process; None for no limit.
     seed
         Seed of weights and examples.
+    execution
+        How the training computes.
 
     Raises
     ------
@@ -91,6 +95,7 @@ class MeasurePlan:
     seconds: float = 5.0
     memory_gib: float | None = None
     seed: int = 0
+    execution: Execution = PLAIN
 
     def __post_init__(self) -> None:
         for name, least in (("replicas", 1), ("accumulation", 0), ("batch_sizes", 1)):

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from goodalloc.experiments.measure.execution import Execution
 from goodalloc.experiments.measure.rank import MeasuredRank, lacks_memory
 from goodalloc.experiments.support.process_messages import LEFT_ALONE, hear, say
 
@@ -30,6 +31,8 @@ class MeasureRole(NamedTuple):
         As in `MeasuredRank`.
     backend
         How the processes exchange gradients.
+    execution
+        Fields of `Execution`.
     memory
         Largest address space in bytes; 0 for no limit.
     patience
@@ -44,6 +47,7 @@ class MeasureRole(NamedTuple):
     seed: int
     device: str
     backend: str
+    execution: dict[str, Any]
     memory: int
     patience: float
 
@@ -82,7 +86,8 @@ def _work(role: MeasureRole) -> None:
         world_size=role.size,
         timeout=timedelta(seconds=role.patience),
     )
-    rank = MeasuredRank(role.model, role.replicas, role.seed, role.device)
+    execution = Execution(**role.execution)
+    rank = MeasuredRank(role.model, role.replicas, role.seed, role.device, execution)
     say(event="ready", weights=rank.weights())
     while (order := hear())["order"] != "stop":
         say(event="done", **rank.obey(order))

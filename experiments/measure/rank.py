@@ -13,6 +13,7 @@ import gc
 import itertools
 from typing import TYPE_CHECKING, Any
 
+from goodalloc.experiments.measure.execution import PLAIN
 from goodalloc.experiments.measure.shared_cores import core_share, mark_core
 from goodalloc.experiments.support.device_clock import clock_of
 from goodalloc.experiments.support.torch_allocator import settle_allocator
@@ -21,6 +22,7 @@ from goodalloc.experiments.tasks.task import find_task
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from goodalloc.experiments.measure.execution import Execution
     from goodalloc.experiments.measure.shared_cores import CoreMark
 
 #: Names of the averaging of gradients in a profile, on CPUs and on GPUs.
@@ -53,13 +55,22 @@ class MeasuredRank:
         Seed of the weights and the examples.
     device
         Name of the device of this process, as PyTorch has it.
+    execution
+        How the training computes.
     """
 
-    def __init__(self, model: str, replicas: Sequence[int], seed: int, device: str = "cpu") -> None:
+    def __init__(
+        self,
+        model: str,
+        replicas: Sequence[int],
+        seed: int,
+        device: str = "cpu",
+        execution: Execution = PLAIN,
+    ) -> None:
         import torch
         from torch import distributed
 
-        self._task = find_task(model)
+        self._task, self._execution = find_task(model), execution
         self._rank = distributed.get_rank()
         self._device = torch.device(device)
         if self._device.type == "cuda":
@@ -68,7 +79,7 @@ class MeasuredRank:
         torch.set_flush_denormal(True)
         settle_allocator()
         torch.manual_seed(seed)
-        self._module = self._task.make_module().to(self._device)
+        self._module = execution.prepare(self._task.make_module(), self._device)
         self._optimiser = self._task.make_optimiser(self._module.parameters())
         self._clock = clock_of(self._device)
         self._generator = torch.Generator().manual_seed(seed + self._rank)
@@ -101,7 +112,7 @@ class MeasuredRank:
         module = self._wrapped(replicas)
         try:
             drawn = self._task.draw_batch(atomic_batch_size, self._generator)
-            self._batch = tuple(part.to(self._device) for part in drawn)
+            self._batch = self._execution.batch(drawn, self._device)
             self._pass(module, synchronise=False)
             self._update()
         except (RuntimeError, MemoryError) as error:
@@ -173,7 +184,7 @@ class MeasuredRank:
         with profile(activities=activities) as profiled:
             for _ in range(repetitions):
                 marks += [self._clock.mark()]
-                loss = self._task.loss(module, self._batch)
+                loss = self._loss(module)
                 marks += [self._clock.mark()]
                 loss.backward()
                 marks += [self._clock.mark()]
@@ -202,7 +213,12 @@ class MeasuredRank:
         """Run a forward and backward pass."""
         quiet = not synchronise and hasattr(module, "no_sync")
         with module.no_sync() if quiet else contextlib.nullcontext():
-            self._task.loss(module, self._batch).backward()
+            self._loss(module).backward()
+
+    def _loss(self, module: Any) -> Any:
+        """Run a forward pass."""
+        with self._execution.forward(self._device):
+            return self._task.loss(module, self._batch)
 
     def _update(self) -> None:
         """Update the weights."""
