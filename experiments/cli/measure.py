@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
+    from goodalloc.data.files.measured_profile import MeasuredProfile
     from goodalloc.experiments.measure.crew import Crew
     from goodalloc.experiments.measure.profile_fit import ProfileFit
+    from goodalloc.models.goodput.model import GoodputModel
 
 #: Seconds within which the processes of a killed measurement end.
 LAST_ORDER = 2.0
@@ -202,26 +204,83 @@ def _check_machine(plan: MeasurePlan, size: int | None, devices: Devices) -> Non
 
 
 def fit_command(arguments: argparse.Namespace) -> Output:
-    """Fit a model to a profile, report its errors, and add jobs of it to an instance."""
+    """Fit models to profiles, report their errors, and add jobs of them to an instance."""
     if arguments.jobs is not None and arguments.into is None:
         raise ValueError("argument --jobs: expected --into with it.")
     check_target(arguments.out)
     check_target(arguments.into)
-    profile = read_measured_profile(arguments.profile)
+    profiles = _profiles(arguments.profile)
+    several = len(profiles) > 1
+    if several and arguments.out is not None:
+        raise ValueError(f"argument --out: got {len(profiles)} profiles; expected one with it.")
     instance = None if arguments.into is None else read_instance(arguments.into)
-    fit = fit_profile(profile, arguments.seed)
-    model = goodput_model(
-        fit,
-        noise_scale=arguments.noise_scale,
-        initial=arguments.initial_batch,
-        maximum=arguments.maximum_batch,
-    )
-    name = Path(profile.facts["model"].rpartition(":")[2]).stem
-    rows = error_rows(fit)
-    parameters = model.throughput._asdict()
+    fits = {kind: fit_profile(profile, arguments.seed) for kind, profile in profiles.items()}
+    models = {
+        kind: goodput_model(
+            fit,
+            noise_scale=arguments.noise_scale,
+            initial=arguments.initial_batch,
+            maximum=arguments.maximum_batch,
+        )
+        for kind, fit in fits.items()
+    }
+    name = Path(next(iter(profiles.values())).facts["model"].rpartition(":")[2]).stem
+    rows, texts = list[dict[str, Any]](), list[str]()
+    for kind, fit in fits.items():
+        own = error_rows(fit)
+        rows += [{"gpu_type": kind, **row} for row in own] if several else own
+        texts += [kind] if several else []
+        texts += [text_table(own, tuple(own[0])), *_remarks(fit, models[kind])]
+    if arguments.out is not None:
+        ((kind, fit),) = fits.items()
+        write_model(arguments.out, name, models[kind], rows, fit.profile.facts)
+        texts.append(_draw_fit(arguments, fit, name))
+    if instance is not None and arguments.into is not None:
+        jobs = 1 if arguments.jobs is None else arguments.jobs
+        largest = max(int(profile.replicas.max()) for profile in profiles.values())
+        added = with_jobs(instance, name, models.get("", models), largest, jobs)
+        write_instance(added, arguments.into)
+        texts.append(f"added to {arguments.into}: {jobs} jobs, {added.num_jobs} in all")
+    shown = {kind: model_to_dict(model) for kind, model in models.items()}
+    data = {"models": shown} if several else {"model": next(iter(shown.values()))}
+    return Output("\n\n".join(texts), {**data, "errors": for_machines(rows)})
+
+
+def _profiles(texts: list[str]) -> dict[str, MeasuredProfile]:
+    """Return profiles by the type of GPU that is named before each; empty for none.
+
+    Raises
+    ------
+    ValueError
+        If a file is not a profile, one of several has no type of its own, or they are of different
+        models.
+    """
+    profiles: dict[str, MeasuredProfile] = {}
+    for text in texts:
+        kind, separator, file = text.partition("=")
+        if not separator or Path(text).exists():
+            kind, file = "", text
+        if kind in profiles or (not kind and len(texts) > 1):
+            raise ValueError(
+                f"Profile '{text}': its type of GPU is '{kind}'; expected one of its own for each "
+                "of several, as TYPE=PROFILE.csv."
+            )
+        profiles[kind] = found = read_measured_profile(file)
+        first = next(iter(profiles.values()))
+        for fact in ("model", "source"):
+            if found.facts[fact] != first.facts[fact]:
+                raise ValueError(
+                    f"File '{file}': {fact} is '{found.facts[fact]}'; expected "
+                    f"'{first.facts[fact]}' as in the first profile."
+                )
+    return profiles
+
+
+def _remarks(fit: ProfileFit, model: GoodputModel) -> list[str]:
+    """Return the parameters of a fit, and what it lacks."""
+    profile = fit.profile
     texts = [
-        text_table(rows, tuple(rows[0])),
-        "\n".join(f"{key:<12} {value:.6g}" for key, value in parameters.items()),
+        "\n".join(f"{key:<12} {value:.6g}" for key, value in model.throughput._asdict().items())
     ]
     if profile.left_out:
         noun = "configuration" if profile.left_out == 1 else "configurations"
@@ -230,16 +289,7 @@ def fit_command(arguments: argparse.Namespace) -> Output:
         texts.append("no configuration of several replicas is left: what they cost is not known")
     if not fit.held_out:
         texts.append("too few configurations to hold any out")
-    if arguments.out is not None:
-        write_model(arguments.out, name, model, rows, fit.profile.facts)
-        texts.append(_draw_fit(arguments, fit, name))
-    if instance is not None and arguments.into is not None:
-        jobs = 1 if arguments.jobs is None else arguments.jobs
-        added = with_jobs(instance, name, model, int(profile.replicas.max()), jobs)
-        write_instance(added, arguments.into)
-        texts.append(f"added to {arguments.into}: {jobs} jobs, {added.num_jobs} in all")
-    data = {"model": model_to_dict(model), "errors": for_machines(rows)}
-    return Output("\n\n".join(texts), data)
+    return texts
 
 
 def _draw_fit(arguments: argparse.Namespace, fit: ProfileFit, name: str) -> str:

@@ -95,7 +95,13 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
 
 def add_fit(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `goodalloc fit`."""
-    parser.add_argument("profile", help="table written by `goodalloc measure`")
+    parser.add_argument(
+        "profile",
+        nargs="+",
+        metavar="[TYPE=]PROFILE.csv",
+        help="table written by `goodalloc measure`; of one model on several types of GPU, a table "
+        "for each, so that added jobs have a mode for each type",
+    )
     parser.add_argument(
         "--out", metavar="MODEL.json", help="write the model there, and a picture beside it"
     )
