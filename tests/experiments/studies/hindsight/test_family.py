@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from goodalloc.experiments.studies.comparisons import family
-from goodalloc.experiments.studies.comparisons.family import (
+from goodalloc.experiments.studies.comparisons.judged_policy import JudgedPolicy
+from goodalloc.experiments.studies.framework.reproduction import Plan
+from goodalloc.experiments.studies.hindsight import family
+from goodalloc.experiments.studies.hindsight.family import (
     FAMILY,
     OBJECTIVES,
     THE_FAMILY,
@@ -13,8 +15,6 @@ from goodalloc.experiments.studies.comparisons.family import (
     ThreeObjectives,
     summarise_family,
 )
-from goodalloc.experiments.studies.comparisons.judged_policy import JudgedPolicy
-from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.shared_gpus.shared_speed import FAIR
 from goodalloc.solvers.policies.policy_table import POLICIES
