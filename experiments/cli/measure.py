@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.documents.csv_writing import csv_text
 from goodalloc.data.files.instance import read_instance, write_instance
-from goodalloc.data.files.measured_profile import FITS, NO_MEMORY, read_measured_profile
+from goodalloc.data.files.measured_profile import FITS, NO_MEMORY, read_measured_profile, read_rows
 from goodalloc.data.files.model_file import write_model
 from goodalloc.data.files.model_table import model_to_dict
-from goodalloc.experiments.cli.output import Output, check_target, drawing
+from goodalloc.experiments.cli.output import Output, check_target, drawing, make_folder
 from goodalloc.experiments.measure.crew import LaunchedCrew, LocalCrew, launched_size
 from goodalloc.experiments.measure.devices import Devices, powers_to
 from goodalloc.experiments.measure.execution import Execution
@@ -30,7 +33,6 @@ from goodalloc.experiments.support.folder_lock import locked
 from goodalloc.experiments.tasks.task import find_task, task_digest
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable
 
     from goodalloc.data.files.measured_profile import MeasuredProfile
@@ -57,17 +59,63 @@ SHOWN = (
 )
 
 
+#: Accumulated passes, and time limit of a configuration, of one training and of all.
+ONE, ALL = ((0, 1), 5.0), ((0,), 1.5)
+
+
 def measure_command(arguments: argparse.Namespace) -> Output:
-    """Measure a training in every configuration that the file lacks."""
+    """Measure a training, or all that ship, in every configuration that the files lack."""
     require_extra("measure", "Command measure")
+    if arguments.all == (arguments.model is not None):
+        raise ValueError("argument model: expected a training, or --all in its place.")
     size, devices = launched_size(os.environ), Devices.here(arguments.backend)
+    if arguments.all and size is not None:
+        raise ValueError("argument --all: got torchrun's processes; expected none.")
+    if arguments.all:
+        return _measure_all(arguments, devices)
+    return _measure_one(arguments, size, devices)
+
+
+def _measure_all(arguments: argparse.Namespace, devices: Devices) -> Output:
+    """Measure all trainings that ship, and compare their speeds."""
+    from goodalloc.experiments.measure.measure_all import (
+        BestSpeed,
+        best_speeds,
+        everything,
+        plot_speeds,
+    )
+    from goodalloc.experiments.reporting.plots import save
+
+    folder, profiles = make_folder(arguments.out), {}
+    accumulation, seconds = ALL
+    usual = {"accumulation": accumulation, "seconds": seconds}
+    given = {name: own for name in usual if (own := getattr(arguments, name)) is not None}
+    for name, (task, execution) in everything(devices).items():
+        path = folder / f"{name}.csv"
+        own = vars(arguments) | usual | given
+        own |= {"model": task, "precision": execution.precision, "out": str(path)}
+        _measure_one(argparse.Namespace(**own), None, devices)
+        if any(row["outcome"] == FITS for row in read_rows(path)):
+            profiles[name] = read_measured_profile(path)
+    speeds = best_speeds(profiles)
+    rows = [speed._asdict() for speed in speeds]
+    write_atomically(folder / "speeds.csv", csv_text(rows, BestSpeed._fields))
+    with drawing(f"the tables are in {folder}"):
+        save(plot_speeds(speeds), folder / "speeds.png")
+    text = f"written to {folder}: speeds.csv, speeds.png, and the profiles"
+    return Output(f"{text_table(rows, BestSpeed._fields)}\n\n{text}", for_machines(rows))
+
+
+def _measure_one(arguments: argparse.Namespace, size: int | None, devices: Devices) -> Output:
+    """Measure a training."""
+    accumulation, seconds = ONE
     plan = MeasurePlan(
         model=arguments.model,
         replicas=_replicas(arguments.replicas, size, devices),
-        accumulation=arguments.accumulation,
+        accumulation=accumulation if arguments.accumulation is None else arguments.accumulation,
         batch_sizes=arguments.batch_sizes,
         error=arguments.error,
-        seconds=arguments.seconds,
+        seconds=seconds if arguments.seconds is None else arguments.seconds,
         memory_gib=arguments.memory,
         seed=arguments.seed,
         execution=Execution(

@@ -23,8 +23,15 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `goodalloc measure`."""
     parser.add_argument(
         "model",
+        nargs="?",
         help=f"{', '.join(TASKS)}, or a function that returns a TrainingTask, as "
         "package.module:function or file.py:function",
+    )
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="measure all trainings that ship, on GPUs in every precision (some 20 minutes); --out "
+        "is a folder",
     )
     parser.add_argument(
         "--replicas",
@@ -51,8 +58,7 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
         "--accumulation",
         type=counts(0),
         metavar="COUNTS",
-        default=(0, 1),
-        help="accumulated passes (default: 0,1)",
+        help="accumulated passes (default: 0,1; 0 with --all)",
     )
     parser.add_argument(
         "--error",
@@ -63,8 +69,7 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seconds",
         type=number(0.0),
-        default=5.0,
-        help="time limit of a configuration (default: 5)",
+        help="time limit of a configuration (default: 5; 1.5 with --all)",
     )
     parser.add_argument(
         "--memory",
@@ -89,7 +94,10 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
     parser.add_argument(
-        "--out", required=True, metavar="PROFILE.csv", help="table; an existing one is continued"
+        "--out",
+        required=True,
+        metavar="PROFILE.csv",
+        help="table, or folder of tables with --all; an existing one is continued",
     )
 
 
