@@ -30,8 +30,7 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all",
         action="store_true",
-        help="measure all trainings that ship, on GPUs in every precision (some 20 minutes); --out "
-        "is a folder",
+        help="measure all trainings that ship, on GPUs in every precision; --out is a folder",
     )
     parser.add_argument(
         "--replicas",
