@@ -25,13 +25,20 @@ RunPython = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a test marked `gpu` where JAX sees no accelerator."""
-    if item.get_closest_marker("gpu") is None:
+    """Skip a test marked `gpu` where PyTorch sees none, and `gpu("jax")` where JAX sees none."""
+    marker = item.get_closest_marker("gpu")
+    if marker is None:
         return
-    import jax
+    if "jax" in marker.args:
+        import jax
 
-    if jax.default_backend() == "cpu":
-        pytest.skip("JAX sees no accelerator")
+        if jax.default_backend() == "cpu":
+            pytest.skip("JAX sees no GPU")
+    else:
+        import torch
+
+        if not torch.cuda.is_available():
+            pytest.skip("PyTorch sees no GPU")
 
 
 @pytest.fixture(scope="session")

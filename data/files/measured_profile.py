@@ -47,6 +47,9 @@ CONFIGURATION = ("nodes", "replicas", "atomic_batch_size", "accumulation_steps")
 IDENTITY = (
     "model",
     "source",
+    "precision",
+    "compiled",
+    "memory_format",
     "backend",
     "device",
     "cores",
@@ -55,6 +58,9 @@ IDENTITY = (
     "python",
     "goodalloc",
 )
+
+#: Columns that files of earlier versions lack, and what was true of all of these.
+SINCE = {"precision": "fp32", "compiled": "no", "memory_format": "contiguous"}
 
 #: Seconds, relative standard errors, and how they came about; empty where memory was lacking.
 MEASURED = (
@@ -174,6 +180,8 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
 
 
 def _checked(table: list[list[str]]) -> list[Row]:
+    lacking = [name for name in SINCE if name not in table[0]]
+    table = [[*table[0], *lacking], *([*row, *(SINCE[n] for n in lacking)] for row in table[1:])]
     for name in (*COLUMNS, *table[0]):
         if name not in COLUMNS:
             raise ValueError(f"column {shown(name)} is unknown.")

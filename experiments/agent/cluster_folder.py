@@ -4,6 +4,7 @@
 
     CLUSTER/allocation.json     decision of the scheduler (`goodalloc-allocation`)
     CLUSTER/decisions.jsonl     all decisions, one per line
+    CLUSTER/gpus/HOST-NAME/     a GPU, locked by the job that has it
     CLUSTER/jobs/NAME/          folder of a job, locked by its launcher while that lives:
         submission.json         the job (`goodalloc-submission`), by the launcher
         state.json              its state (`goodalloc-job-state`), by its agent

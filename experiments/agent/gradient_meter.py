@@ -22,11 +22,11 @@ McCandlish et al., "An Empirical Model of Large-Batch Training", arXiv:1812.0616
 from __future__ import annotations
 
 import math
-import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goodalloc.experiments.agent.gradient_sample import GradientSample
+from goodalloc.experiments.support.device_clock import clock_of
 from goodalloc.models.adaptation.gradient_noise import (
     adam_preconditioner,
     from_consecutive_gradients,
@@ -103,6 +103,13 @@ class GradientMeter:
     most_coordinates, seed
         Sample of the coordinates that are read, as in `GradientSample`.
 
+    Attributes
+    ----------
+    clock
+        Clock of the device of the parameters.
+    computed
+        Its mark at which all gradients of this replica were there in the last exchange.
+
     Raises
     ------
     ValueError
@@ -129,7 +136,8 @@ class GradientMeter:
         self._passes, self._taken = 1, 0
         self._local: Any = 0.0
         self._measuring = self._next_measuring = self._alone = True
-        self.computed = 0.0  # when the hook had the last bucket, by time.perf_counter
+        self.clock = clock_of(self.parameters[0].device)
+        self.computed: Any = None  # mark of the clock when the hook had the last bucket
 
     def begin(self, passes: int, measuring: bool = True, next_measuring: bool = True) -> None:
         """Begin a step.
@@ -163,7 +171,7 @@ class GradientMeter:
         """
         import torch.distributed as dist
 
-        self.computed = time.perf_counter()
+        self.computed = self.clock.mark()
         buffer = bucket.buffer()
         if self._measuring:
             rows = [self._index[id(one)] for one in bucket.parameters()]

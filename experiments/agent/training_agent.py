@@ -16,8 +16,8 @@ replica collects the last fit, requests the next one, and writes the state of th
 replicas write a checkpoint and end with `EXIT_REALLOCATED`; their launcher starts the new number of
 replicas, which continue from the checkpoint with the next example of the same order. A killed job
 loses the steps since its last checkpoint. In one process, with a rule that does not depend on
-measured seconds, an interrupted job ends with the same bytes as an uninterrupted one. On an
-accelerator a pass is timed on the host, which waits for the device once per step.
+measured seconds, an interrupted job ends with the same bytes as an uninterrupted one. Passes are
+timed on the clock of the device (`device_clock.py`); the host waits for a GPU once per step.
 
 References
 ----------
@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -134,7 +133,7 @@ class TrainingAgent:
         self._passes_made, self._waiting, self._stale = 0, False, self.report.stale
         self._loss: Any = 0.0
         self._rate = float(max(one["lr"] for one in optimiser.param_groups))
-        self._clock = StepClock(self.steps)
+        self._clock = StepClock(self._meter.clock, self.steps)
 
     @property
     def gradient(self) -> GradientStatistics | None:
@@ -229,7 +228,7 @@ class TrainingAgent:
         last = self._passes_made + 1 == passes
         (loss if passes == 1 else loss / passes).backward()
         exchanged = last and self._replicas.several
-        waited = time.perf_counter() - self._meter.computed if exchanged else 0.0
+        exchange = (self._meter.computed, self._meter.clock.mark()) if exchanged else None
         if not exchanged:
             self._meter.take_pass()
         self._loss = self._loss + loss.detach()
@@ -239,10 +238,9 @@ class TrainingAgent:
             self._step()
         self._clock.end()
         if last:
-            seconds = self._clock.passes(self.steps, waited)
-            if seconds is not None:
-                where = Configuration(self.report.nodes, self._replicas.count, self.choice.atomic)
-                self.report.times.record(where, *seconds)
+            where = Configuration(self.report.nodes, self._replicas.count, self.choice.atomic)
+            for one in self._clock.end_step(where, self.steps, exchange):
+                self.report.times.record(*one)
             self._between_steps()
             self._clock.begin()
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from goodalloc.experiments.cli.output import FAILED, INTERRUPTED, Output, make_folder
 from goodalloc.experiments.cli.types import uniform_size
+from goodalloc.experiments.live.gpu_leases import gpus_of_machine
 from goodalloc.experiments.live.launcher import Launcher, LaunchFailed
 from goodalloc.experiments.live.scheduler import LiveScheduler, live_policy
 from goodalloc.experiments.support.stop_request import stop_request
@@ -86,6 +87,7 @@ def launch_command(arguments: argparse.Namespace) -> Output:
             retries=arguments.retries,
             stopped=stopped,
             say=log_line,
+            gpus=gpus_of_machine() if arguments.gpus is None else arguments.gpus,
         )
         make_folder(arguments.cluster)
         try:

@@ -31,6 +31,14 @@ def add_launch(parser: argparse.ArgumentParser) -> None:
         "from each other",
     )
     parser.add_argument(
+        "--gpus",
+        type=lambda text: tuple(filter(None, text.split(","))),
+        metavar="NAMES",
+        help="GPUs that the jobs of this machine share, as CUDA_VISIBLE_DEVICES names them; each "
+        "replica gets one that no other job has (default: those that the variable or the driver "
+        "lists, or none: CPUs)",
+    )
+    parser.add_argument(
         "--retries",
         type=whole(0),
         default=3,

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.documents.csv_writing import csv_text
 from goodalloc.data.files.instance import read_instance, write_instance
-from goodalloc.data.files.measured_profile import FITS, NO_MEMORY, read_measured_profile
+from goodalloc.data.files.measured_profile import FITS, NO_MEMORY, read_measured_profile, read_rows
 from goodalloc.data.files.model_file import write_model
 from goodalloc.data.files.model_table import model_to_dict
-from goodalloc.experiments.cli.output import Output, check_target, drawing
+from goodalloc.experiments.cli.output import Output, check_target, drawing, make_folder
 from goodalloc.experiments.measure.crew import LaunchedCrew, LocalCrew, launched_size
+from goodalloc.experiments.measure.devices import Devices, powers_to
+from goodalloc.experiments.measure.execution import Execution
+from goodalloc.experiments.measure.machine_state import hardware
 from goodalloc.experiments.measure.measuring import MeasurePlan, Measuring, doubled
 from goodalloc.experiments.measure.profile_fit import (
     error_rows,
@@ -27,11 +33,12 @@ from goodalloc.experiments.support.folder_lock import locked
 from goodalloc.experiments.tasks.task import find_task, task_digest
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable
 
+    from goodalloc.data.files.measured_profile import MeasuredProfile
     from goodalloc.experiments.measure.crew import Crew
     from goodalloc.experiments.measure.profile_fit import ProfileFit
+    from goodalloc.models.goodput.model import GoodputModel
 
 #: Seconds within which the processes of a killed measurement end.
 LAST_ORDER = 2.0
@@ -52,52 +59,113 @@ SHOWN = (
 )
 
 
+#: Accumulated passes, and time limit of a configuration, of one training and of all.
+ONE, ALL = ((0, 1), 5.0), ((0,), 1.5)
+
+
 def measure_command(arguments: argparse.Namespace) -> Output:
-    """Measure a training in every configuration that the file lacks."""
+    """Measure a training, or all that ship, in every configuration that the files lack."""
     require_extra("measure", "Command measure")
-    size = launched_size(os.environ)
+    if arguments.all == (arguments.model is not None):
+        raise ValueError("argument model: expected a training, or --all in its place.")
+    size, devices = launched_size(os.environ), Devices.here(arguments.backend)
+    if arguments.all and size is not None:
+        raise ValueError("argument --all: got torchrun's processes; expected none.")
+    if arguments.all:
+        return _measure_all(arguments, devices)
+    return _measure_one(arguments, size, devices)
+
+
+def _measure_all(arguments: argparse.Namespace, devices: Devices) -> Output:
+    """Measure all trainings that ship, and compare their speeds."""
+    from goodalloc.experiments.measure.measure_all import (
+        BestSpeed,
+        best_speeds,
+        everything,
+        plot_speeds,
+    )
+    from goodalloc.experiments.reporting.plots import save
+
+    folder, profiles = make_folder(arguments.out), {}
+    accumulation, seconds = ALL
+    usual = {"accumulation": accumulation, "seconds": seconds}
+    given = {name: own for name in usual if (own := getattr(arguments, name)) is not None}
+    for name, (task, execution) in everything(devices).items():
+        path = folder / f"{name}.csv"
+        own = vars(arguments) | usual | given
+        own |= {"model": task, "precision": execution.precision, "out": str(path)}
+        _measure_one(argparse.Namespace(**own), None, devices)
+        if any(row["outcome"] == FITS for row in read_rows(path)):
+            profiles[name] = read_measured_profile(path)
+    speeds = best_speeds(profiles)
+    rows = [speed._asdict() for speed in speeds]
+    write_atomically(folder / "speeds.csv", csv_text(rows, BestSpeed._fields))
+    with drawing(f"the tables are in {folder}"):
+        save(plot_speeds(speeds), folder / "speeds.png")
+    text = f"written to {folder}: speeds.csv, speeds.png, and the profiles"
+    return Output(f"{text_table(rows, BestSpeed._fields)}\n\n{text}", for_machines(rows))
+
+
+def _measure_one(arguments: argparse.Namespace, size: int | None, devices: Devices) -> Output:
+    """Measure a training."""
+    accumulation, seconds = ONE
     plan = MeasurePlan(
         model=arguments.model,
-        replicas=_replicas(arguments.replicas, size),
-        accumulation=arguments.accumulation,
+        replicas=_replicas(arguments.replicas, size, devices),
+        accumulation=accumulation if arguments.accumulation is None else arguments.accumulation,
         batch_sizes=arguments.batch_sizes,
         error=arguments.error,
-        seconds=arguments.seconds,
+        seconds=seconds if arguments.seconds is None else arguments.seconds,
         memory_gib=arguments.memory,
         seed=arguments.seed,
+        execution=Execution(
+            arguments.precision, arguments.compiled, channels_last=arguments.channels_last
+        ),
     )
     find_task(plan.model)
     check_target(arguments.out)
-    _check_machine(plan, size)
+    _check_machine(plan, size, devices)
     if size is None:
         return _measure(
             plan,
             arguments,
+            devices,
             lambda lock: LocalCrew(
-                plan.model, plan.replicas, plan.seed, plan.memory_gib, keeps=lock
+                plan.model,
+                plan.replicas,
+                plan.seed,
+                devices,
+                plan.execution,
+                memory_gib=plan.memory_gib,
+                keeps=lock,
             ),
+            hardware(devices, max(plan.replicas)),
         )
-    crew = LaunchedCrew(plan.model, plan.replicas, plan.seed)
+    crew = LaunchedCrew(plan.model, plan.replicas, plan.seed, devices, plan.execution)
     if not crew.first:
         crew.serve()
         crew.kill()
         return Output(f"process {os.environ['RANK']} of {size} is done", None)
-    return _measure(plan, arguments, lambda _: crew)
+    facts = hardware(devices) | {"device": crew.device}
+    return _measure(plan, arguments, devices, lambda _: crew, facts)
 
 
 def _measure(
-    plan: MeasurePlan, arguments: argparse.Namespace, start: Callable[[tuple[int, ...]], Crew]
+    plan: MeasurePlan,
+    arguments: argparse.Namespace,
+    devices: Devices,
+    start: Callable[[tuple[int, ...]], Crew],
+    conditions: dict[str, Any],
 ) -> Output:
     """Measure with processes that `start` creates on first use and that hold the lock."""
-    from goodalloc.experiments.measure.machine_state import hardware
-
     path, task = Path(arguments.out), find_task(plan.model)
     limit: Any = "" if plan.memory_gib is None else f"{plan.memory_gib:g}"
     facts = {
         "model": plan.model,
         "source": task_digest(plan.model),
         "memory_limit_gib": limit,
-        **hardware(),
+        **plan.execution.columns,
+        **conditions,
     }
     sizes = plan.batch_sizes or tuple(doubled(task))
     steps = len(sizes) * len(plan.replicas) * len(plan.accumulation)
@@ -105,7 +173,9 @@ def _measure(
         locked(path.resolve().parent, patience=LAST_ORDER) as lock,
         progress_bar("measure", steps, quiet=arguments.json) as bar,
     ):
-        measuring = Measuring(plan, task, path, facts, lambda: start(lock), lambda: bar.update(1))
+        measuring = Measuring(
+            plan, task, path, facts, lambda: start(lock), lambda: bar.update(1), devices
+        )
         try:
             measuring.run()
         except KeyboardInterrupt:
@@ -140,7 +210,7 @@ def _summary(rows: list[dict[str, Any]], path: Path) -> str:
     return text
 
 
-def _replicas(given: tuple[int, ...] | None, size: int | None) -> tuple[int, ...]:
+def _replicas(given: tuple[int, ...] | None, size: int | None, devices: Devices) -> tuple[int, ...]:
     """Return the numbers of replicas to measure.
 
     Raises
@@ -149,10 +219,9 @@ def _replicas(given: tuple[int, ...] | None, size: int | None) -> tuple[int, ...
         If a number of `given` exceeds the `size` processes that torchrun started.
     """
     if size is None:
-        return (1, 2) if given is None else given
+        return devices.usual_replicas if given is None else given
     if given is None:
-        powers = [2**k for k in range(size.bit_length()) if 2**k < size]
-        return (*powers, size)
+        return powers_to(size)
     if max(given) > size:
         raise ValueError(
             f"argument --replicas: got {max(given)}; expected at most the {size} processes that "
@@ -161,26 +230,21 @@ def _replicas(given: tuple[int, ...] | None, size: int | None) -> tuple[int, ...
     return given
 
 
-def _check_machine(plan: MeasurePlan, size: int | None) -> None:
+def _check_machine(plan: MeasurePlan, size: int | None, devices: Devices) -> None:
     """Refuse a plan that this machine cannot measure.
 
     Raises
     ------
     ValueError
-        If there are fewer GPUs than replicas, or a memory limit is given with GPUs, under torchrun
-        or on Windows.
+        If replicas would share GPUs without Gloo, CPUs are to round as GPUs do, or a memory limit
+        is given with GPUs, under torchrun or on Windows.
     """
-    import torch
-
-    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if gpus and size is None and max(plan.replicas) > gpus:
-        raise ValueError(
-            f"argument --replicas: got {max(plan.replicas)}; expected at most {gpus}, the GPUs of "
-            "this machine."
-        )
+    devices.require_room(max(plan.replicas) if size is None else 1)
+    if plan.execution.precision == "tf32" and not devices.gpus:
+        raise ValueError("argument --precision: got tf32; expected fp32 or bf16 on CPUs.")
     if plan.memory_gib is None:
         return
-    if gpus or size is not None or sys.platform == "win32":
+    if devices.gpus or size is not None or sys.platform == "win32":
         raise ValueError(
             f"argument --memory: got {plan.memory_gib:g}; expected none but for processes on the "
             "CPUs of this machine that goodalloc starts."
@@ -188,26 +252,83 @@ def _check_machine(plan: MeasurePlan, size: int | None) -> None:
 
 
 def fit_command(arguments: argparse.Namespace) -> Output:
-    """Fit a model to a profile, report its errors, and add jobs of it to an instance."""
+    """Fit models to profiles, report their errors, and add jobs of them to an instance."""
     if arguments.jobs is not None and arguments.into is None:
         raise ValueError("argument --jobs: expected --into with it.")
     check_target(arguments.out)
     check_target(arguments.into)
-    profile = read_measured_profile(arguments.profile)
+    profiles = _profiles(arguments.profile)
+    several = len(profiles) > 1
+    if several and arguments.out is not None:
+        raise ValueError(f"argument --out: got {len(profiles)} profiles; expected one with it.")
     instance = None if arguments.into is None else read_instance(arguments.into)
-    fit = fit_profile(profile, arguments.seed)
-    model = goodput_model(
-        fit,
-        noise_scale=arguments.noise_scale,
-        initial=arguments.initial_batch,
-        maximum=arguments.maximum_batch,
-    )
-    name = Path(profile.facts["model"].rpartition(":")[2]).stem
-    rows = error_rows(fit)
-    parameters = model.throughput._asdict()
+    fits = {kind: fit_profile(profile, arguments.seed) for kind, profile in profiles.items()}
+    models = {
+        kind: goodput_model(
+            fit,
+            noise_scale=arguments.noise_scale,
+            initial=arguments.initial_batch,
+            maximum=arguments.maximum_batch,
+        )
+        for kind, fit in fits.items()
+    }
+    name = Path(next(iter(profiles.values())).facts["model"].rpartition(":")[2]).stem
+    rows, texts = list[dict[str, Any]](), list[str]()
+    for kind, fit in fits.items():
+        own = error_rows(fit)
+        rows += [{"gpu_type": kind, **row} for row in own] if several else own
+        texts += [kind] if several else []
+        texts += [text_table(own, tuple(own[0])), *_remarks(fit, models[kind])]
+    if arguments.out is not None:
+        ((kind, fit),) = fits.items()
+        write_model(arguments.out, name, models[kind], rows, fit.profile.facts)
+        texts.append(_draw_fit(arguments, fit, name))
+    if instance is not None and arguments.into is not None:
+        jobs = 1 if arguments.jobs is None else arguments.jobs
+        largest = max(int(profile.replicas.max()) for profile in profiles.values())
+        added = with_jobs(instance, name, models.get("", models), largest, jobs)
+        write_instance(added, arguments.into)
+        texts.append(f"added to {arguments.into}: {jobs} jobs, {added.num_jobs} in all")
+    shown = {kind: model_to_dict(model) for kind, model in models.items()}
+    data = {"models": shown} if several else {"model": next(iter(shown.values()))}
+    return Output("\n\n".join(texts), {**data, "errors": for_machines(rows)})
+
+
+def _profiles(texts: list[str]) -> dict[str, MeasuredProfile]:
+    """Return profiles by the type of GPU that is named before each; empty for none.
+
+    Raises
+    ------
+    ValueError
+        If a file is not a profile, one of several has no type of its own, or they are of different
+        models.
+    """
+    profiles: dict[str, MeasuredProfile] = {}
+    for text in texts:
+        kind, separator, file = text.partition("=")
+        if not separator or Path(text).exists():
+            kind, file = "", text
+        if kind in profiles or (not kind and len(texts) > 1):
+            raise ValueError(
+                f"Profile '{text}': its type of GPU is '{kind}'; expected one of its own for each "
+                "of several, as TYPE=PROFILE.csv."
+            )
+        profiles[kind] = found = read_measured_profile(file)
+        first = next(iter(profiles.values()))
+        for fact in ("model", "source"):
+            if found.facts[fact] != first.facts[fact]:
+                raise ValueError(
+                    f"File '{file}': {fact} is '{found.facts[fact]}'; expected "
+                    f"'{first.facts[fact]}' as in the first profile."
+                )
+    return profiles
+
+
+def _remarks(fit: ProfileFit, model: GoodputModel) -> list[str]:
+    """Return the parameters of a fit, and what it lacks."""
+    profile = fit.profile
     texts = [
-        text_table(rows, tuple(rows[0])),
-        "\n".join(f"{key:<12} {value:.6g}" for key, value in parameters.items()),
+        "\n".join(f"{key:<12} {value:.6g}" for key, value in model.throughput._asdict().items())
     ]
     if profile.left_out:
         noun = "configuration" if profile.left_out == 1 else "configurations"
@@ -216,16 +337,7 @@ def fit_command(arguments: argparse.Namespace) -> Output:
         texts.append("no configuration of several replicas is left: what they cost is not known")
     if not fit.held_out:
         texts.append("too few configurations to hold any out")
-    if arguments.out is not None:
-        write_model(arguments.out, name, model, rows, fit.profile.facts)
-        texts.append(_draw_fit(arguments, fit, name))
-    if instance is not None and arguments.into is not None:
-        jobs = 1 if arguments.jobs is None else arguments.jobs
-        added = with_jobs(instance, name, model, int(profile.replicas.max()), jobs)
-        write_instance(added, arguments.into)
-        texts.append(f"added to {arguments.into}: {jobs} jobs, {added.num_jobs} in all")
-    data = {"model": model_to_dict(model), "errors": for_machines(rows)}
-    return Output("\n\n".join(texts), data)
+    return texts
 
 
 def _draw_fit(arguments: argparse.Namespace, fit: ProfileFit, name: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from goodalloc.experiments.cli.types import number, picture_format, whole
+from goodalloc.experiments.measure.execution import Precision
+from goodalloc.experiments.tasks.task import TASKS
 
 if TYPE_CHECKING:
     import argparse
@@ -21,14 +23,27 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `goodalloc measure`."""
     parser.add_argument(
         "model",
-        help="resnet, transformer, neumf, perceptron, or a function that returns a TrainingTask, "
-        "as package.module:function or file.py:function",
+        nargs="?",
+        help=f"{', '.join(TASKS)}, or a function that returns a TrainingTask, as "
+        "package.module:function or file.py:function",
+    )
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="measure all trainings that ship, on GPUs in every precision; --out is a folder",
     )
     parser.add_argument(
         "--replicas",
         type=counts(1),
         metavar="COUNTS",
-        help="numbers of replicas (default: 1,2; under torchrun 1, 2, 4, … and all)",
+        help="numbers of replicas (default: 1,2 on CPUs; on GPUs and under torchrun 1, 2, 4, … "
+        "and all)",
+    )
+    parser.add_argument(
+        "--backend",
+        choices=("nccl", "gloo"),
+        help="how replicas exchange gradients (default: nccl on GPUs, gloo on CPUs); by gloo "
+        "several replicas can share a GPU",
     )
     parser.add_argument(
         "--batch-sizes",
@@ -42,8 +57,7 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
         "--accumulation",
         type=counts(0),
         metavar="COUNTS",
-        default=(0, 1),
-        help="accumulated passes (default: 0,1)",
+        help="accumulated passes (default: 0,1; 0 with --all)",
     )
     parser.add_argument(
         "--error",
@@ -54,8 +68,7 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seconds",
         type=number(0.0),
-        default=5.0,
-        help="time limit of a configuration (default: 5)",
+        help="time limit of a configuration (default: 5; 1.5 with --all)",
     )
     parser.add_argument(
         "--memory",
@@ -63,15 +76,39 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
         metavar="GiB",
         help="most address space of a process, on CPUs (default: no limit)",
     )
+    parser.add_argument(
+        "--precision",
+        choices=get_args(Precision),
+        default="fp32",
+        help="single precision, its products rounded to ten bits (on GPUs), or bfloat16 by "
+        "autocast (default: fp32)",
+    )
+    parser.add_argument(
+        "--compile", action="store_true", dest="compiled", help="compile the module (torch.compile)"
+    )
+    parser.add_argument(
+        "--channels-last",
+        action="store_true",
+        help="keep the channels of an image next to each other in memory",
+    )
     parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
     parser.add_argument(
-        "--out", required=True, metavar="PROFILE.csv", help="table; an existing one is continued"
+        "--out",
+        required=True,
+        metavar="PROFILE.csv",
+        help="table, or folder of tables with --all; an existing one is continued",
     )
 
 
 def add_fit(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `goodalloc fit`."""
-    parser.add_argument("profile", help="table written by `goodalloc measure`")
+    parser.add_argument(
+        "profile",
+        nargs="+",
+        metavar="[TYPE=]PROFILE.csv",
+        help="table written by `goodalloc measure`; of one model on several types of GPU, a table "
+        "for each, so that added jobs have a mode for each type",
+    )
     parser.add_argument(
         "--out", metavar="MODEL.json", help="write the model there, and a picture beside it"
     )

@@ -121,6 +121,7 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
     """Bound all schedules of a workload, and find one with hindsight."""
     from goodalloc.data.applications.truth import applications_of
     from goodalloc.experiments.hindsight.day_by_objective import day_by
+    from goodalloc.experiments.hindsight.day_search import DaySearch
 
     workload, applications = _workload(arguments), applications_of(arguments.traces)
     setting = Setting(
@@ -143,10 +144,8 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
             workload,
             applications,
             setting,
+            DaySearch(arguments.price_interval, arguments.search_seed, arguments.steps),
             due=arguments.due,
-            interval=arguments.price_interval,
-            seed=arguments.search_seed,
-            steps=arguments.steps,
             report=report,
         )
     written = day.write(folder, arguments.pictures)

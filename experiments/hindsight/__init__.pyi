@@ -5,6 +5,7 @@ from .day import HindsightDay as HindsightDay
 from .day import look_back as look_back
 from .day_by_objective import ObjectiveName as ObjectiveName
 from .day_by_objective import day_by as day_by
+from .day_search import DaySearch as DaySearch
 from .deadline_day import DeadlineDay as DeadlineDay
 from .deadline_day import look_back_at_deadlines as look_back_at_deadlines
 from .delays import Delays as Delays

@@ -6,10 +6,9 @@ they cover what rounding may gain. Schedules that are to be replayed are made wi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from goodalloc.experiments.hindsight.placements import placements_of
 
@@ -36,7 +35,15 @@ class Attainable:
 
     applications: Mapping[str, Application]
     cluster: Cluster
-    _spreads: dict[tuple[str, int], tuple[Spread, ...]] = field(default_factory=dict, init=False)
+
+    @cached_property
+    def _placements(self) -> dict[str, Placements]:
+        """Placements of every application."""
+        (gpu_type,) = self.cluster.gpu_types
+        return {
+            name: placements_of(application, self.cluster, gpu_type)
+            for name, application in self.applications.items()
+        }
 
     def spreads(self, application: str, gpus: int) -> tuple[Spread, ...]:
         """Return numbers of GPUs on each node, those with the greatest mean rate first.
@@ -48,12 +55,7 @@ class Attainable:
         gpus
             Number of GPUs.
         """
-        key = application, gpus
-        if key not in self._spreads:
-            placed = self._own(application).at(gpus)
-            order = np.argsort(-placed.rates.mean(axis=1), kind="stable").tolist()
-            self._spreads[key] = tuple(placed.spreads[index] for index in order)
-        return self._spreads[key]
+        return self._placements[application].at(gpus).spreads
 
     def problem(self, problem: OfflineProblem) -> OfflineProblem:
         """Return an offline problem with attainable rates.
@@ -65,10 +67,6 @@ class Attainable:
         """
         trainings = []
         for training in problem.trainings:
-            rates = self._own(training.name).best_rates(training.gpus)
+            rates = self._placements[training.name].best_rates(training.gpus)
             trainings.append(replace(training, rates=rates[None]))
         return replace(problem, trainings=tuple(trainings))
-
-    def _own(self, application: str) -> Placements:
-        (gpu_type,) = self.cluster.gpu_types
-        return placements_of(self.applications[application], self.cluster, gpu_type)

@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
-from goodalloc.data.documents.json_file import dump
 from goodalloc.data.workloads.generator import HOUR
-from goodalloc.experiments.hindsight.bound_file import (
-    bound_document,
-    problem_document,
-    schedule_document,
-)
+from goodalloc.experiments.hindsight.bound_file import bound_document
+from goodalloc.experiments.hindsight.day_files import write_day
+from goodalloc.experiments.hindsight.day_search import USUAL_SEARCH
 from goodalloc.experiments.hindsight.delays import delays_of
 from goodalloc.experiments.hindsight.objectives import COMPLETION
 from goodalloc.formulations.hindsight.closed_forms import best_closed_form
@@ -31,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from goodalloc.data.documents.json_file import Document
+    from goodalloc.experiments.hindsight.day_search import DaySearch
     from goodalloc.experiments.hindsight.delays import Delays
     from goodalloc.experiments.hindsight.known_replay import ReplayedSchedule
     from goodalloc.experiments.hindsight.objectives import Objective
@@ -156,7 +153,6 @@ class HindsightDay:
             Format of the picture.
         """
         from goodalloc.experiments.hindsight.figure import plot_hindsight
-        from goodalloc.experiments.reporting.plots import save
 
         names = self.problem.supply.types
         prices = [
@@ -165,19 +161,13 @@ class HindsightDay:
                 self.bound.edges[:-1].tolist(), self.bound.prices.tolist(), strict=True
             )
         ]
-        texts = {
-            "problem.json": dump(problem_document(self.problem)) + "\n",
-            "schedule.json": dump(schedule_document(self.schedule.segments)) + "\n",
-            "bound.json": dump(self.certificate) + "\n",
+        tables = {
             "prices.csv": csv_text(prices, tuple(prices[0])),
             "jobs.csv": csv_text(jobs := self._jobs(), tuple(jobs[0])),
             "delays.csv": csv_text(self._delays(), ("job", "delayed_by", "seconds")),
         }
-        for name, text in texts.items():
-            write_atomically(folder / name, text)
-        picture = f"hindsight.{pictures}"
-        save(plot_hindsight(self.problem, self.bound, self.schedule), folder / picture)
-        return (*texts, picture)
+        figure = plot_hindsight(self.problem, self.bound, self.schedule)
+        return write_day(folder, self, tables, figure, pictures)
 
     def _jobs(self) -> list[dict[str, Any]]:
         """Return a row for every job."""
@@ -222,12 +212,10 @@ class HindsightDay:
 
 def look_back(
     problem: OfflineProblem,
+    search: DaySearch = USUAL_SEARCH,
     *,
     objective: Objective = COMPLETION,
-    interval: float = 300.0,
     clock: float = 60.0,
-    seed: int = 0,
-    steps: int = 1000,
     report: Callable[[float], None] = lambda _share: None,
 ) -> HindsightDay:
     """Bound all schedules of a problem, and find one.
@@ -236,14 +224,12 @@ def look_back(
     ----------
     problem
         The problem.
+    search
+        Limits and seed of the searches.
     objective
         What its objective is called.
-    interval
-        Seconds of constant prices of the bound; shorter ones prove more and take longer.
     clock
         Seconds between decisions of the schedule, besides those when a job begins or ends.
-    seed, steps
-        Seed and steps of the search of a schedule.
     report
         Callback for the share that is done.
 
@@ -253,7 +239,7 @@ def look_back(
         If the schedule is not feasible or below the bound, so that nothing of it is reported.
     """
     bound = hindsight_bound(
-        problem, stages_to(interval), report=lambda share, _: report(BOUND_SHARE * share)
+        problem, stages_to(search.interval), report=lambda share, _: report(BOUND_SHARE * share)
     )
     if len(problem.jobs) <= MOST_FREE:
         bound = with_free_multipliers(problem, bound)
@@ -262,9 +248,9 @@ def look_back(
         problem,
         bound,
         clock=clock,
-        seed=seed,
-        stop=Stop(iterations=steps),
-        report=lambda step, _: report(BOUND_SHARE + (1 - BOUND_SHARE) * step / steps),
+        seed=search.seed,
+        stop=Stop(iterations=search.steps),
+        report=lambda step, _: report(BOUND_SHARE + (1 - BOUND_SHARE) * step / search.steps),
     )
     require_sound(problem, schedule, float(certificate["bound"]))
     return HindsightDay(problem, bound, certificate, schedule, objective=objective)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from goodalloc.experiments.hindsight.day import look_back
+from goodalloc.experiments.hindsight.day_search import USUAL_SEARCH
 from goodalloc.experiments.hindsight.deadline_day import look_back_at_deadlines
 from goodalloc.experiments.hindsight.known_replay import replay_schedule
 from goodalloc.experiments.hindsight.objectives import (
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from goodalloc.data.applications.application import Application
     from goodalloc.data.workloads.workload import Submission
     from goodalloc.experiments.hindsight.day import HindsightDay
+    from goodalloc.experiments.hindsight.day_search import DaySearch
     from goodalloc.experiments.hindsight.deadline_day import DeadlineDay
     from goodalloc.experiments.replay.replay_conditions import Setting
 
@@ -38,11 +40,9 @@ def day_by(
     workload: tuple[Submission, ...],
     applications: Mapping[str, Application],
     setting: Setting,
+    search: DaySearch = USUAL_SEARCH,
     *,
     due: float | None = None,
-    interval: float = 300.0,
-    seed: int = 0,
-    steps: int = 1000,
     report: Callable[[float], None] = lambda _share: None,
 ) -> HindsightDay | DeadlineDay:
     """Bound all schedules of a workload, and find one; for averages also one that is replayed.
@@ -53,12 +53,10 @@ def day_by(
         What is to be least.
     workload, applications, setting
         The submitted jobs, the true applications, and the conditions of the replay.
+    search
+        Limits and seed of the searches.
     due
         Multiple of its time alone on the requested GPUs by which every job is due; for late jobs.
-    interval
-        Seconds of constant prices of the bound.
-    seed, steps
-        Seed and steps of the search of a schedule.
     report
         Callback for the share that is done.
 
@@ -78,21 +76,17 @@ def day_by(
         return look_back_at_deadlines(
             problem,
             None if due is None else due_by(problem, workload, due),
-            interval=interval,
+            search,
             clock=clock,
-            seed=seed,
-            steps=steps,
             report=report,
         )
     if slow := objective == "slowdown":
         problem = with_slowdowns(problem, workload)
     day = look_back(
         problem,
+        search,
         objective=SLOWDOWN if slow else COMPLETION,
-        interval=interval,
         clock=clock,
-        seed=seed,
-        steps=steps,
         report=lambda share: report(IDEAL_SHARE * share),
     )
     replayed = replay_schedule(
@@ -101,8 +95,7 @@ def day_by(
         workload,
         applications,
         setting,
-        steps=steps,
-        seed=seed,
+        search,
         report=lambda share: report(IDEAL_SHARE + (1.0 - IDEAL_SHARE) * share),
     )
     return replace(day, replayed=replayed)

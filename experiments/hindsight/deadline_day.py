@@ -9,15 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
-from goodalloc.data.documents.json_file import dump
-from goodalloc.experiments.hindsight.bound_file import (
-    late_document,
-    problem_document,
-    schedule_document,
-)
+from goodalloc.experiments.hindsight.bound_file import late_document
 from goodalloc.experiments.hindsight.day import require_feasible
+from goodalloc.experiments.hindsight.day_files import write_day
+from goodalloc.experiments.hindsight.day_search import USUAL_SEARCH
 from goodalloc.models.hindsight.deadlines import late_jobs, require_due
 from goodalloc.solvers.hindsight.best_prices import hindsight_bound
 from goodalloc.solvers.hindsight.late_jobs import late_jobs_bound, makespan_bound
@@ -31,6 +27,7 @@ if TYPE_CHECKING:
     from jaxtyping import Bool, Float
 
     from goodalloc.data.documents.json_file import Document
+    from goodalloc.experiments.hindsight.day_search import DaySearch
     from goodalloc.models.hindsight.offline_problem import OfflineProblem
     from goodalloc.models.support.array_types import Flags, Floats
     from goodalloc.solvers.hindsight.late_jobs import LateBound
@@ -124,7 +121,6 @@ class DeadlineDay:
             Format of the picture.
         """
         from goodalloc.experiments.hindsight.figure import plot_deadlines
-        from goodalloc.experiments.reporting.plots import save
 
         jobs = [
             {
@@ -143,28 +139,17 @@ class DeadlineDay:
                 strict=True,
             )
         ]
-        texts = {
-            "problem.json": dump(problem_document(self.problem)) + "\n",
-            "schedule.json": dump(schedule_document(self.schedule.segments)) + "\n",
-            "bound.json": dump(self.certificate) + "\n",
-            "jobs.csv": csv_text(jobs, tuple(jobs[0])),
-        }
-        for name, text in texts.items():
-            write_atomically(folder / name, text)
-        picture = f"hindsight.{pictures}"
         drawn = plot_deadlines(self.problem, self.bound, self.schedule, makespan=self.makespan)
-        save(drawn, folder / picture)
-        return (*texts, picture)
+        tables = {"jobs.csv": csv_text(jobs, tuple(jobs[0]))}
+        return write_day(folder, self, tables, drawn, pictures)
 
 
 def look_back_at_deadlines(
     problem: OfflineProblem,
     due: Float[Floats, " jobs"] | None,
+    search: DaySearch = USUAL_SEARCH,
     *,
-    interval: float = 300.0,
     clock: float = 60.0,
-    seed: int = 0,
-    steps: int = 1000,
     report: Callable[[float], None] = lambda _share: None,
 ) -> DeadlineDay:
     """Bound the late jobs, or the makespan, of all schedules of a problem, and find a schedule.
@@ -175,12 +160,10 @@ def look_back_at_deadlines(
         The problem; its weights are not used: every job counts alike.
     due
         Seconds by which every job is due, in the order of the problem; None for the makespan.
-    interval
-        Seconds of constant prices of the bound.
+    search
+        Limits and seed of the searches.
     clock
         Seconds between decisions of the schedule, besides those when a job begins or ends.
-    seed, steps
-        Seed and steps of the search of a schedule.
     report
         Callback for the share that is done.
 
@@ -193,14 +176,14 @@ def look_back_at_deadlines(
     counted = replace(problem, jobs=tuple(replace(job, weight=1.0) for job in problem.jobs))
     if due is not None:
         require_due(counted, due)
-    schedule = _schedule(counted, due, clock, seed, steps, lambda share: report(0.8 * share))
+    schedule = _schedule(counted, due, search, clock, lambda share: report(0.8 * share))
     if due is None:
         most = float(schedule.completion.max())
         bound = makespan_bound(
-            counted, most, interval=interval, report=lambda share: report(0.8 + 0.2 * share)
+            counted, most, interval=search.interval, report=lambda share: report(0.8 + 0.2 * share)
         )
     else:
-        bound = late_jobs_bound(counted, due, interval=interval)
+        bound = late_jobs_bound(counted, due, interval=search.interval)
         report(1.0)
     certificate = late_document(counted, bound)
     day = DeadlineDay(counted, bound, certificate, schedule, due is None)
@@ -213,9 +196,8 @@ def look_back_at_deadlines(
 def _schedule(
     problem: OfflineProblem,
     due: Float[Floats, " jobs"] | None,
+    search: DaySearch,
     clock: float,
-    seed: int,
-    steps: int,
     report: Callable[[float], None],
 ) -> HindsightSchedule:
     """Return a schedule with few late jobs, or a short makespan without deadlines.
@@ -244,7 +226,7 @@ def _schedule(
         hindsight_bound(weighted),
         goal=goal,
         clock=clock,
-        seed=seed,
-        stop=Stop(iterations=steps),
-        report=lambda step, _: report(step / steps),
+        seed=search.seed,
+        stop=Stop(iterations=search.steps),
+        report=lambda step, _: report(step / search.steps),
     )

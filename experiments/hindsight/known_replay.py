@@ -15,6 +15,7 @@ import numpy as np
 
 from goodalloc.data.workloads.generator import HOUR
 from goodalloc.experiments.hindsight.attainable import Attainable
+from goodalloc.experiments.hindsight.day_search import USUAL_SEARCH
 from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.models.support.validation import require_choice
 from goodalloc.solvers.foresight.known_work import RemainingWorths
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from goodalloc.data.applications.application import Application
     from goodalloc.data.workloads.workload import Submission
+    from goodalloc.experiments.hindsight.day_search import DaySearch
     from goodalloc.experiments.replay.replay_conditions import Setting
     from goodalloc.models.hindsight.offline_problem import OfflineProblem
     from goodalloc.models.support.array_types import Floats
@@ -114,9 +116,8 @@ def replay_schedule(
     workload: Sequence[Submission],
     applications: Mapping[str, Application],
     setting: Setting,
+    search: DaySearch = USUAL_SEARCH,
     *,
-    steps: int = 1000,
-    seed: int = 0,
     report: Callable[[float], None] = lambda _share: None,
 ) -> ReplayedSchedule | None:
     """Search worths that are good with restarts, and replay by them.
@@ -129,14 +130,14 @@ def replay_schedule(
         The offline problem of the replay, and a schedule of it, whose worths the search improves.
     workload, applications, setting
         The submitted jobs, the true applications, and the conditions of the replay.
-    steps, seed
-        Steps of the search of an ideal schedule, to which this one keeps a proportion, and seed.
+    search
+        Limits and seed of the search of an ideal schedule; this one takes a share of the steps.
     report
         Callback for the share that is done.
     """
     if len(problem.supply.types) > 1:
         return None
-    steps = max(steps // STEPS_A_REPLAYED, 1)
+    steps = max(search.steps // STEPS_A_REPLAYED, 1)
     attainable = Attainable(applications, setting.cluster)
     own = attainable.problem(problem)
     starts = [
@@ -154,7 +155,7 @@ def replay_schedule(
         own,
         scheduler.run,
         [start],
-        seed=seed,
+        seed=search.seed,
         stop=Stop(iterations=steps),
         report=lambda step, _: report(SEARCH_SHARE * step / steps),
     )

@@ -39,7 +39,7 @@ class PlacedRates(NamedTuple):
     Attributes
     ----------
     spreads
-        The placements.
+        The placements, the one with the greatest mean rate first.
     rates
         The rate on each in every epoch.
     """
@@ -103,7 +103,9 @@ class Placements:
                 gained = self._gains.at(sizes[known].tolist())
                 for row, own in enumerate(seconds[:, known]):
                     rates[row] = (gained / own[:, None]).max(axis=0)
-            self._placed[gpus] = PlacedRates(spreads, rates)
+            order = np.argsort(-rates.mean(axis=1), kind="stable").tolist()
+            fastest_first = tuple(spreads[index] for index in order)
+            self._placed[gpus] = PlacedRates(fastest_first, rates[order])
         return self._placed[gpus]
 
     def best_rates(self, gpus: Floats) -> Float[Floats, "epochs counts"]:

@@ -11,7 +11,8 @@ starts as many replicas of its program, with the environment variables of torchr
   launcher fails after a number of failures in a row without progress, or after a failure once the
   training was over.
 
-All nodes of an allocation are assumed to be this machine: only the number of replicas matters. The
+All nodes of an allocation are assumed to be this machine: only the number of replicas matters. On
+one with GPUs each replica has its own (`gpu_leases.py`), once no other job has it any more. The
 launcher does not end replicas whose allocation changes: agents look at it themselves. Agents and
 launcher ignore an allocation that cannot be read: running jobs continue, and waiting jobs wait.
 
@@ -44,6 +45,7 @@ from goodalloc.experiments.agent.cluster_folder import (
     job_folder,
 )
 from goodalloc.experiments.agent.options import EXIT_REALLOCATED
+from goodalloc.experiments.live.gpu_leases import GpuLeases
 from goodalloc.experiments.live.replica_group import ReplicaGroup, kill_replicas, replicas_left
 from goodalloc.experiments.support.folder_lock import (
     LOCK_SECONDS,
@@ -58,6 +60,8 @@ from goodalloc.models.support.validation import require_count
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from goodalloc.experiments.live.gpu_leases import Lease
 
 #: Seconds that replicas of a former launcher have to end, and others once one was reallocated.
 PATIENCE = 30.0
@@ -130,6 +134,8 @@ class Launcher:
         Seconds between two looks at files and processes.
     patience
         Seconds to wait for replicas that should end by themselves.
+    gpus
+        Names of the GPUs of this machine; none where CPUs compute.
 
     Raises
     ------
@@ -147,6 +153,7 @@ class Launcher:
     say: Callable[[str], None] = lambda _: None
     glance: float = 0.2
     patience: float = PATIENCE
+    gpus: tuple[str, ...] = ()
     _said: str = field(default="", init=False)
     _most_steps: int = field(default=0, init=False)
 
@@ -205,7 +212,7 @@ class Launcher:
     def _attempt(self) -> _Attempt:
         """Train on the present allocation until the replicas end."""
         placement, checkpoint = self._given(), self._checkpoint()
-        done, trouble = self._train(placement)
+        done, trouble = self._train_when_free(placement)
         steps, best = self._steps(), self._most_steps
         self._most_steps = max(steps, best)
         # a reallocated job always writes a checkpoint, so that only its steps show progress
@@ -286,7 +293,18 @@ class Launcher:
         path = allocation_file(self.cluster)
         return read_placement(path, self.name) if path.exists() else {}
 
-    def _train(self, placement: dict[str, int]) -> tuple[bool, str]:
+    def _train_when_free(self, placement: dict[str, int]) -> tuple[bool, str]:
+        """Train as soon as there are GPUs that no other job has, unless the allocation changes."""
+        leases = GpuLeases(self.cluster, self.gpus)
+        while True:
+            with leases.lease(sum(placement.values())) as lease:
+                if lease is not None:
+                    return self._train(placement, lease)
+            self._say("waits for GPUs that another job still has")
+            self._sleep()
+            placement = self._given()
+
+    def _train(self, placement: dict[str, int], lease: Lease) -> tuple[bool, str]:
         """Run the replicas to their end; return whether the job is done, and any failure."""
         count = sum(placement.values())
         where = ", ".join(f"{node}: {gpus}" for node, gpus in placement.items())
@@ -295,8 +313,9 @@ class Launcher:
             JOB_VARIABLE: self.name,
             CLUSTER_VARIABLE: str(self.cluster.resolve()),
             LAUNCHER_VARIABLE: str(ProcessIdentity.of(os.getpid())),
+            **lease.variables,
         }
-        with ReplicaGroup(self.command, count, self.folder, variables) as group:
+        with ReplicaGroup(self.command, count, self.folder, variables, lease.handles) as group:
             deadline = float("inf")
             while True:
                 codes = group.codes

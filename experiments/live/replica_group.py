@@ -48,11 +48,19 @@ class ReplicaGroup:
         Folder of the job, for logs (`replica-0.log`, …) and the file of identities.
     variables
         Environment variables, beside those of torchrun and of this process.
+    keeps
+        Handles that the processes inherit.
     """
 
     def __init__(
-        self, command: Sequence[str], count: int, folder: Path, variables: Mapping[str, str]
+        self,
+        command: Sequence[str],
+        count: int,
+        folder: Path,
+        variables: Mapping[str, str],
+        keeps: Sequence[int] = (),
     ) -> None:
+        self._keeps = tuple(keeps)
         self._command, self._folder, self._count = list(command), folder, count
         usual = {"OMP_NUM_THREADS": "1"} | dict(os.environ)
         self._variables = usual | dict(variables)
@@ -107,6 +115,7 @@ class ReplicaGroup:
                 stderr=subprocess.STDOUT,
                 env=self._variables | dict(variables),
                 start_new_session=True,
+                pass_fds=self._keeps,
             )
         self._processes.append(process)
         known = [ProcessIdentity.of(one.pid) for one in self._processes]

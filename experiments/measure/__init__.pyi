@@ -2,7 +2,11 @@ from .crew import Crew as Crew
 from .crew import LaunchedCrew as LaunchedCrew
 from .crew import LocalCrew as LocalCrew
 from .crew import launched_size as launched_size
+from .devices import CPUS as CPUS
+from .devices import Devices as Devices
+from .execution import Execution as Execution
 from .machine_state import hardware as hardware
+from .measure_all import everything as everything
 from .measuring import MeasurePlan as MeasurePlan
 from .measuring import Measuring as Measuring
 from .measuring import doubled as doubled

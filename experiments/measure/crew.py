@@ -10,16 +10,23 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from goodalloc.experiments.measure.devices import joined_names
+from goodalloc.experiments.measure.execution import PLAIN
+from goodalloc.experiments.measure.machine_state import device_name
 from goodalloc.experiments.measure.process import MeasureRole
 from goodalloc.experiments.support.processes import Processes
 from goodalloc.models.support.validation import require_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from goodalloc.experiments.measure.devices import Devices
+    from goodalloc.experiments.measure.execution import Execution
 
 #: Module that a local process runs.
 PROGRAM = "goodalloc.experiments.measure.process"
@@ -28,7 +35,14 @@ PROGRAM = "goodalloc.experiments.measure.process"
 PATIENCE = 600.0
 
 #: Environment variables of torchrun.
-LAUNCHED = ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+LAUNCHED = (
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+)
 
 #: Answers of the processes, in their order.
 Answers = list[dict[str, Any]]
@@ -65,6 +79,10 @@ class LocalCrew(Processes):
     ----------
     model, replicas, seed
         As in `MeasuredRank`.
+    devices
+        Devices of this machine.
+    execution
+        How the training computes.
     memory_gib
         Largest address space of each; None for no limit.
     patience
@@ -83,11 +101,15 @@ class LocalCrew(Processes):
         model: str,
         replicas: Sequence[int],
         seed: int,
-        memory_gib: float | None,
+        devices: Devices,
+        execution: Execution = PLAIN,
+        *,
+        memory_gib: float | None = None,
         patience: float = PATIENCE,
         keeps: Sequence[int] = (),
     ) -> None:
         size = max(replicas)
+        devices.require_room(size)
         super().__init__(
             PROGRAM,
             [f"replica {rank}" for rank in range(size)],
@@ -113,6 +135,9 @@ class LocalCrew(Processes):
                         model=model,
                         replicas=list(replicas),
                         seed=seed,
+                        device=devices.of(rank),
+                        backend=devices.backend,
+                        execution=asdict(execution),
                         memory=memory,
                         patience=patience,
                     )._asdict()
@@ -141,24 +166,44 @@ class LaunchedCrew:
     ----------
     model, replicas, seed
         As in `MeasuredRank`.
+    devices
+        Devices of this machine.
+    execution
+        How the training computes.
     patience
         Seconds to wait for another process.
+
+    Attributes
+    ----------
+    device
+        Names of the devices of all processes.
     """
 
     def __init__(
-        self, model: str, replicas: Sequence[int], seed: int, patience: float = PATIENCE
+        self,
+        model: str,
+        replicas: Sequence[int],
+        seed: int,
+        devices: Devices,
+        execution: Execution = PLAIN,
+        *,
+        patience: float = PATIENCE,
     ) -> None:
         import torch
         from torch import distributed
 
         from goodalloc.experiments.measure.rank import MeasuredRank
 
-        backend = "nccl" if torch.cuda.is_available() else "gloo"
-        if backend == "gloo":
+        local_rank = int(os.environ["LOCAL_RANK"])
+        mine = devices.of(local_rank)
+        if mine == "cpu":
             torch.set_num_threads(1)
-        distributed.init_process_group(backend, timeout=timedelta(seconds=patience))
+        distributed.init_process_group(devices.backend, timeout=timedelta(seconds=patience))
         self._orders: Any = distributed.new_group(backend="gloo")
-        self._rank = MeasuredRank(model, replicas, seed)
+        self._rank = MeasuredRank(model, replicas, seed, mine, execution)
+        names: list[Any] = [None] * distributed.get_world_size()
+        distributed.all_gather_object(names, device_name(devices, local_rank), self._orders)
+        self.device = joined_names(names)
         self._per_node = int(os.environ["LOCAL_WORLD_SIZE"])
         self.first = distributed.get_rank() == 0
         self.weights = self._rank.weights()
@@ -210,8 +255,8 @@ def launched_size(environment: Mapping[str, str]) -> int | None:
     >>> from goodalloc.experiments.measure import launched_size
     >>> launched_size({}) is None
     True
-    >>> launched = dict.fromkeys(("RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"), "1")
-    >>> launched_size(launched | {"WORLD_SIZE": "2"})
+    >>> from goodalloc.experiments.measure.crew import LAUNCHED
+    >>> launched_size(dict.fromkeys(LAUNCHED, "1") | {"WORLD_SIZE": "2"})
     2
     """
     there = [name for name in LAUNCHED if name in environment]

@@ -9,10 +9,14 @@ import re
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from goodalloc.experiments.measure.devices import joined_names
 from goodalloc.experiments.support.machine_description import machine
 from goodalloc.experiments.support.version import library_version
+
+if TYPE_CHECKING:
+    from goodalloc.experiments.measure.devices import Devices
 
 #: Files of Linux on the CPU and its frequency governor.
 CPU_FACTS = Path("/proc/cpuinfo")
@@ -22,14 +26,19 @@ GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 PATIENCE = 10.0
 
 
-def hardware() -> dict[str, Any]:
-    """Return the constant conditions: backend of the exchange, device, usable cores, versions."""
-    import torch
+def hardware(devices: Devices, replicas: int = 1) -> dict[str, Any]:
+    """Return the constant conditions: backend of the exchange, device, usable cores, versions.
 
-    gpu = torch.cuda.is_available()
+    Parameters
+    ----------
+    devices
+        Devices of this machine.
+    replicas
+        Number of processes on it.
+    """
     return {
-        "backend": "nccl" if gpu else "gloo",
-        "device": (_asked_gpu("name") or "CUDA") if gpu else _cpu_name(),
+        "backend": devices.backend,
+        "device": joined_names(device_name(devices, rank) for rank in range(replicas)),
         "python": platform.python_version(),
         "goodalloc": library_version(),
         "cores": machine()["cores"],
@@ -37,17 +46,30 @@ def hardware() -> dict[str, Any]:
     }
 
 
-def clock_state(backend: str) -> dict[str, Any]:
+def device_name(devices: Devices, local_rank: int) -> str:
+    """Return the name of the device of a process.
+
+    Parameters
+    ----------
+    devices
+        Devices of this machine.
+    local_rank
+        Index of the process on it.
+    """
+    return devices.gpus[local_rank % len(devices.gpus)] if devices.gpus else _cpu_name()
+
+
+def clock_state(devices: Devices) -> dict[str, Any]:
     """Return governor and MHz of the CPU, or MHz of the GPU, and the load; "" if unknown.
 
     Parameters
     ----------
-    backend
-        ``"nccl"`` if GPUs compute.
+    devices
+        Devices of this machine.
     """
     clock: Any = ""
     governor = ""
-    if backend == "nccl":
+    if devices.gpus:
         clock = _asked_gpu("clocks.sm")
     else:
         with contextlib.suppress(OSError):

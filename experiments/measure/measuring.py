@@ -25,6 +25,8 @@ from goodalloc.data.files.measured_profile import (
     read_rows,
     rows_as_text,
 )
+from goodalloc.experiments.measure.devices import CPUS
+from goodalloc.experiments.measure.execution import PLAIN
 from goodalloc.experiments.measure.machine_state import clock_state
 from goodalloc.experiments.measure.measured_configuration import Configuration, measure
 from goodalloc.experiments.measure.process import NO_MEMORY as LACKED_MEMORY
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from goodalloc.experiments.measure.crew import Crew
+    from goodalloc.experiments.measure.devices import Devices
+    from goodalloc.experiments.measure.execution import Execution
     from goodalloc.experiments.tasks.task import TrainingTask
 
     Rows = list[dict[str, Any]]
@@ -73,6 +77,8 @@ class MeasurePlan:
         Largest address space of a process; None for no limit.
     seed
         Seed of weights and examples.
+    execution
+        How the training computes.
 
     Raises
     ------
@@ -89,6 +95,7 @@ class MeasurePlan:
     seconds: float = 5.0
     memory_gib: float | None = None
     seed: int = 0
+    execution: Execution = PLAIN
 
     def __post_init__(self) -> None:
         for name, least in (("replicas", 1), ("accumulation", 0), ("batch_sizes", 1)):
@@ -143,6 +150,8 @@ class Measuring:
         Function that starts the processes.
     report
         Callback after every row.
+    devices
+        Devices of this machine.
 
     Raises
     ------
@@ -156,6 +165,7 @@ class Measuring:
     facts: Mapping[str, Any]
     start: Callable[[], Crew]
     report: Callable[[], object] = lambda: None
+    devices: Devices = CPUS
     rows: Rows = field(default_factory=list, init=False)
     _crew: Crew | None = field(default=None, init=False)
 
@@ -261,7 +271,7 @@ class Measuring:
         """Measure a configuration and return its row."""
         crew = self._crew = self._crew or self._started()
         row = {"nodes": crew.nodes(wanted.replicas), **wanted._asdict(), **self.facts}
-        row |= {"weights": crew.weights, **clock_state(str(self.facts["backend"]))}
+        row |= {"weights": crew.weights, **clock_state(self.devices)}
         try:
             return row | measure(crew, wanted, self.plan.error, self.plan.seconds)
         except ProcessEnded as error:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sys
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from goodalloc.experiments.measure.execution import Execution
 from goodalloc.experiments.measure.rank import MeasuredRank, lacks_memory
 from goodalloc.experiments.support.process_messages import LEFT_ALONE, hear, say
 
@@ -26,8 +27,12 @@ class MeasureRole(NamedTuple):
         Index of the process, and number of processes.
     store
         Name of a new file by which the processes find each other.
-    model, replicas, seed
+    model, replicas, seed, device
         As in `MeasuredRank`.
+    backend
+        How the processes exchange gradients.
+    execution
+        Fields of `Execution`.
     memory
         Largest address space in bytes; 0 for no limit.
     patience
@@ -40,6 +45,9 @@ class MeasureRole(NamedTuple):
     model: str
     replicas: list[int]
     seed: int
+    device: str
+    backend: str
+    execution: dict[str, Any]
     memory: int
     patience: float
 
@@ -69,17 +77,17 @@ def _work(role: MeasureRole) -> None:
     import torch
     from torch import distributed
 
-    backend = "nccl" if torch.cuda.is_available() else "gloo"
-    if backend == "gloo":
+    if role.device == "cpu":
         torch.set_num_threads(1)
     distributed.init_process_group(
-        backend,
+        role.backend,
         init_method=f"file://{role.store}",
         rank=role.rank,
         world_size=role.size,
         timeout=timedelta(seconds=role.patience),
     )
-    rank = MeasuredRank(role.model, role.replicas, role.seed)
+    execution = Execution(**role.execution)
+    rank = MeasuredRank(role.model, role.replicas, role.seed, role.device, execution)
     say(event="ready", weights=rank.weights())
     while (order := hear())["order"] != "stop":
         say(event="done", **rank.obey(order))

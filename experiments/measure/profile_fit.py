@@ -14,6 +14,7 @@ Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from goodalloc.models.goodput.model import BatchLimits, GoodputModel, validate
 from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
 from goodalloc.models.goodput.throughput_model import ThroughputParameters, gradient_time, step_time
 from goodalloc.models.round.job import MOST_REPLICAS, Job
+from goodalloc.models.round.mode import Mode
 from goodalloc.models.support.validation import require_count, require_number
 
 if TYPE_CHECKING:
@@ -210,7 +212,11 @@ AGE = 3600.0
 
 
 def with_jobs(
-    instance: Instance, application: str, model: GoodputModel, largest: int, jobs: int
+    instance: Instance,
+    application: str,
+    model: GoodputModel | Mapping[str, GoodputModel],
+    largest: int,
+    jobs: int,
 ) -> Instance:
     """Return an instance with more jobs, which were submitted an hour ago and have not run.
 
@@ -221,11 +227,16 @@ def with_jobs(
     application
         Application of the jobs; their names are this and a number.
     model
-        Their goodput model.
+        Their goodput model; one for each type of GPU, by name, if they have a mode for each.
     largest
         Most replicas that were measured: a job may grow to twice as many, as in Pollux.
     jobs
         Number of jobs to add.
+
+    Raises
+    ------
+    ValueError
+        If the cluster has no GPU of a type.
 
     Examples
     --------
@@ -238,10 +249,22 @@ def with_jobs(
     """
     there = {job.name for job in instance.jobs}
     free = (name for i in itertools.count() if (name := f"{application}-{i}") not in there)
-    batch = model.batch
-    most = min(2 * largest, MOST_REPLICAS, int(batch.maximum) // int(batch.atomic_minimum))
+    by_type = model if isinstance(model, Mapping) else {}
+    there_are = instance.cluster.gpu_types
+    for kind in by_type:
+        if kind not in there_are:
+            known = ", ".join(f"'{name}'" for name in there_are)
+            raise ValueError(
+                f"Jobs of '{application}': gpu_type is '{kind}'; expected one of the cluster's "
+                f"({known})."
+            )
+    modes = tuple(Mode(kind, own, gpu_type=kind) for kind, own in by_type.items())
+    alone = None if isinstance(model, Mapping) else model
+    limits = [own.batch for own in (by_type.values() if alone is None else (alone,))]
+    fits = max(int(batch.maximum) // int(batch.atomic_minimum) for batch in limits)
+    most = min(2 * largest, MOST_REPLICAS, fits)
     added = [
-        Job(name, model, age=AGE, max_replicas=most, application=application)
+        Job(name, alone, age=AGE, max_replicas=most, application=application, modes=modes)
         for name in itertools.islice(free, jobs)
     ]
     return instance.replace(jobs=(*instance.jobs, *added))

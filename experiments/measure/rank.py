@@ -11,16 +11,18 @@ from __future__ import annotations
 import contextlib
 import gc
 import itertools
-import time
 from typing import TYPE_CHECKING, Any
 
+from goodalloc.experiments.measure.execution import PLAIN
 from goodalloc.experiments.measure.shared_cores import core_share, mark_core
+from goodalloc.experiments.support.device_clock import clock_of
 from goodalloc.experiments.support.torch_allocator import settle_allocator
 from goodalloc.experiments.tasks.task import find_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from goodalloc.experiments.measure.execution import Execution
     from goodalloc.experiments.measure.shared_cores import CoreMark
 
 #: Names of the averaging of gradients in a profile, on CPUs and on GPUs.
@@ -51,23 +53,35 @@ class MeasuredRank:
         Numbers of replicas to be measured, each by the first processes of the group.
     seed
         Seed of the weights and the examples.
+    device
+        Name of the device of this process, as PyTorch has it.
+    execution
+        How the training computes.
     """
 
-    def __init__(self, model: str, replicas: Sequence[int], seed: int) -> None:
+    def __init__(
+        self,
+        model: str,
+        replicas: Sequence[int],
+        seed: int,
+        device: str = "cpu",
+        execution: Execution = PLAIN,
+    ) -> None:
         import torch
         from torch import distributed
 
-        self._task = find_task(model)
+        self._task, self._execution = find_task(model), execution
         self._rank = distributed.get_rank()
-        if torch.cuda.is_available():
-            torch.cuda.set_device(self._rank % torch.cuda.device_count())
-        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self._device = torch.device(device)
+        if self._device.type == "cuda":
+            torch.cuda.set_device(self._device)
         # a repeated batch is memorised: gradients vanish, and denormal numbers are slow
         torch.set_flush_denormal(True)
         settle_allocator()
         torch.manual_seed(seed)
-        self._module = self._task.make_module().to(self._device)
+        self._module = execution.prepare(self._task.make_module(), self._device)
         self._optimiser = self._task.make_optimiser(self._module.parameters())
+        self._clock = clock_of(self._device)
         self._generator = torch.Generator().manual_seed(seed + self._rank)
         self._groups: dict[int, Any] = {
             count: distributed.new_group(range(count)) for count in replicas
@@ -98,7 +112,7 @@ class MeasuredRank:
         module = self._wrapped(replicas)
         try:
             drawn = self._task.draw_batch(atomic_batch_size, self._generator)
-            self._batch = tuple(part.to(self._device) for part in drawn)
+            self._batch = self._execution.batch(drawn, self._device)
             self._pass(module, synchronise=False)
             self._update()
         except (RuntimeError, MemoryError) as error:
@@ -125,10 +139,10 @@ class MeasuredRank:
         after = repetitions // 2
         seconds, core = self._passes(module, repetitions - after)
         distributed.barrier(group)
-        begin, marks = mark_core(), [self._mark()]
+        begin, marks = mark_core(), [self._clock.mark()]
         for _ in range(repetitions):
             self._step(module, accumulation_steps)
-            marks += [self._mark()]
+            marks += [self._clock.mark()]
         core = min(core, self._core(begin, waits=replicas > 1))
         if after:
             more, again = self._passes(module, after)
@@ -144,11 +158,11 @@ class MeasuredRank:
         """Return seconds of passes and updates in turn, and their share of a core."""
         begin, marks = mark_core(), []
         for _ in range(repetitions):
-            marks += [self._mark()]
+            marks += [self._clock.mark()]
             self._pass(module, synchronise=False)
-            marks += [self._mark()]
+            marks += [self._clock.mark()]
             self._update()
-        marks += [self._mark()]
+        marks += [self._clock.mark()]
         return self._seconds(marks), self._core(begin, waits=False)
 
     def _core(self, begin: CoreMark, *, waits: bool) -> float:
@@ -169,13 +183,13 @@ class MeasuredRank:
         marks = []
         with profile(activities=activities) as profiled:
             for _ in range(repetitions):
-                marks += [self._mark()]
-                loss = self._task.loss(module, self._batch)
-                marks += [self._mark()]
+                marks += [self._clock.mark()]
+                loss = self._loss(module)
+                marks += [self._clock.mark()]
                 loss.backward()
-                marks += [self._mark()]
+                marks += [self._clock.mark()]
                 self._update()
-                marks += [self._mark()]
+                marks += [self._clock.mark()]
         seconds = self._seconds(marks)
         averaging = [
             (event.time_range.start, event.time_range.end)
@@ -199,7 +213,12 @@ class MeasuredRank:
         """Run a forward and backward pass."""
         quiet = not synchronise and hasattr(module, "no_sync")
         with module.no_sync() if quiet else contextlib.nullcontext():
-            self._task.loss(module, self._batch).backward()
+            self._loss(module).backward()
+
+    def _loss(self, module: Any) -> Any:
+        """Run a forward pass."""
+        with self._execution.forward(self._device):
+            return self._task.loss(module, self._batch)
 
     def _update(self) -> None:
         """Update the weights."""
@@ -213,25 +232,9 @@ class MeasuredRank:
         self._pass(module, synchronise=True)
         self._update()
 
-    def _mark(self) -> Any:
-        """Return a point in time of the CPU, or in the queue of the GPU."""
-        if self._device.type == "cpu":
-            return time.perf_counter()
-        import torch
-
-        event = torch.cuda.Event(enable_timing=True)
-        event.record()
-        return event
-
     def _seconds(self, marks: Sequence[Any]) -> list[float]:
         """Return the seconds between each mark and the next."""
-        pairs = itertools.pairwise(marks)
-        if self._device.type == "cpu":
-            return [end - begin for begin, end in pairs]
-        import torch
-
-        torch.cuda.synchronize()
-        return [begin.elapsed_time(end) / 1000.0 for begin, end in pairs]
+        return [self._clock.seconds(begin, end) for begin, end in itertools.pairwise(marks)]
 
 
 def covered(intervals: Sequence[tuple[float, float]]) -> float:

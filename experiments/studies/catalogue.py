@@ -214,7 +214,7 @@ OTHERS: Mapping[str, Entry] = {
     ),
     "family": Entry(
         "family: all policies on one workload, judged by three objectives",
-        "comparisons.family:THE_FAMILY",
+        "hindsight.family:THE_FAMILY",
         minutes=45,
     ),
     "gavel": Entry(

@@ -21,13 +21,21 @@ from goodalloc.models.support.validation import require_count
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-#: Included tasks, by name.
+#: Included tasks, by name: small ones, and some of the size that GPUs train.
 TASKS = {
     "resnet": "goodalloc.experiments.tasks.resnet:resnet",
     "transformer": "goodalloc.experiments.tasks.transformer:transformer",
     "neumf": "goodalloc.experiments.tasks.neumf:neumf",
     "perceptron": "goodalloc.experiments.tasks.perceptron:perceptron",
+    "resnet50": "goodalloc.experiments.tasks.resnet:resnet50",
+    "bert-base": "goodalloc.experiments.tasks.bert:bert_base",
+    "gpt-124m": "goodalloc.experiments.tasks.transformer:gpt_124m",
+    "gpt-350m": "goodalloc.experiments.tasks.transformer:gpt_350m",
+    "neumf-20m": "goodalloc.experiments.tasks.neumf:neumf_20m",
 }
+
+#: Those that train on CPUs in no time.
+SMALL = ("resnet", "transformer", "neumf", "perceptron")
 
 #: Digits of a source's digest.
 DIGITS = 12

@@ -1,16 +1,17 @@
-"""Transformer that predicts the next token: the decoder of Vaswani et al. alone.
+"""Transformers that predict the next token: the decoder of Vaswani et al. alone, as GPT-2 has it.
 
-It has learned positions, normalisation before each part as in Radford et al., and no dropout, so
-that equal steps do equal work.
+Positions are learned, and normalisation is before each part. There is no dropout, so that equal
+steps do equal work.
 
 References
 ----------
 Vaswani et al., "Attention Is All You Need", NIPS 2017
-Radford et al., "Language Models are Unsupervised Multitask Learners", 2019
+Radford et al., "Language Models are Unsupervised Multitask Learners", 2019, table 2
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from goodalloc.experiments.tasks.modules import compose
@@ -19,32 +20,86 @@ from goodalloc.experiments.tasks.task import TrainingTask
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: Number of tokens, and length of a text.
-TOKENS, LENGTH = 1000, 64
+#: Hidden size of a layer, in sizes of a vector.
+HIDDEN = 4
 
-#: Size of the vector of a token, attention heads, layers, and hidden size of a layer.
-WIDTH, HEADS, LAYERS, HIDDEN = 128, 4, 2, 512
+
+@dataclass(frozen=True)
+class LanguageModel:
+    """Transformer over texts of equal length.
+
+    Parameters
+    ----------
+    tokens, length
+        Number of tokens, and length of a text.
+    width, heads, layers
+        Size of the vector of a token, attention heads of a layer, and layers.
+    activation
+        Activation between the two matrices of a layer.
+    tied
+        Whether the embedding of the tokens is the matrix of the logits, too.
+    """
+
+    tokens: int
+    length: int
+    width: int
+    heads: int
+    layers: int
+    activation: str = "gelu"
+    tied: bool = True
+
+    def make_module(self) -> Any:
+        """Return the network."""
+        from torch import nn
+
+        layer = nn.TransformerEncoderLayer(
+            self.width,
+            self.heads,
+            HIDDEN * self.width,
+            dropout=0.0,
+            activation=self.activation,
+            batch_first=True,
+            norm_first=True,
+        )
+        tokens = nn.Embedding(self.tokens, self.width)
+        head = nn.Linear(self.width, self.tokens, bias=not self.tied)
+        if self.tied:
+            head.weight = tokens.weight
+        return compose(
+            _logits,
+            tokens=tokens,
+            places=nn.Embedding(self.length, self.width),
+            layers=nn.TransformerEncoder(layer, self.layers, nn.LayerNorm(self.width), False),
+            head=head,
+        )
+
+    def draw_batch(self, examples: int, generator: Any) -> tuple[Any, ...]:
+        """Draw texts, of one more token than the network reads."""
+        import torch
+
+        return (torch.randint(self.tokens, (examples, self.length + 1), generator=generator),)
+
+    def task(self, largest_batch: int) -> TrainingTask:
+        """Return the task to train it with AdamW."""
+        return TrainingTask(
+            self.make_module, self.draw_batch, _loss, _optimiser, largest_batch=largest_batch
+        )
 
 
 def transformer() -> TrainingTask:
     """Return a task of two layers of 128 on texts of 64 of 1000 tokens (0.66 million weights)."""
-    return TrainingTask(_module, _draw, _loss, _optimiser, largest_batch=512)
+    small = LanguageModel(1000, 64, width=128, heads=4, layers=2, activation="relu", tied=False)
+    return small.task(512)
 
 
-def _module() -> Any:
-    """Return the network."""
-    from torch import nn
+def gpt_124m() -> TrainingTask:
+    """Return the smallest GPT-2 on texts of 1024 tokens (124 million weights)."""
+    return LanguageModel(tokens=50257, length=1024, width=768, heads=12, layers=12).task(256)
 
-    layer = nn.TransformerEncoderLayer(
-        WIDTH, HEADS, HIDDEN, dropout=0.0, batch_first=True, norm_first=True
-    )
-    return compose(
-        _logits,
-        tokens=nn.Embedding(TOKENS, WIDTH),
-        places=nn.Embedding(LENGTH, WIDTH),
-        layers=nn.TransformerEncoder(layer, LAYERS, nn.LayerNorm(WIDTH), False),
-        head=nn.Linear(WIDTH, TOKENS),
-    )
+
+def gpt_350m() -> TrainingTask:
+    """Return the second GPT-2 on texts of 1024 tokens (355 million weights)."""
+    return LanguageModel(tokens=50257, length=1024, width=1024, heads=16, layers=24).task(256)
 
 
 def _logits(module: Any, texts: Any) -> Any:
@@ -58,20 +113,13 @@ def _logits(module: Any, texts: Any) -> Any:
     return module.head(module.layers(embedded, mask=mask, is_causal=True))
 
 
-def _draw(examples: int, generator: Any) -> tuple[Any, ...]:
-    """Draw a batch."""
-    import torch
-
-    return (torch.randint(TOKENS, (examples, LENGTH + 1), generator=generator),)
-
-
 def _loss(module: Any, batch: tuple[Any, ...]) -> Any:
     """Return the mean loss of a batch."""
     from torch.nn.functional import cross_entropy
 
     (texts,) = batch
     logits = module(texts[:, :-1])
-    return cross_entropy(logits.reshape(-1, TOKENS), texts[:, 1:].reshape(-1))
+    return cross_entropy(logits.flatten(0, 1), texts[:, 1:].flatten())
 
 
 def _optimiser(parameters: Iterable[Any]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from goodalloc.data.files.measured_profile import FITS, IDENTITY
+from goodalloc.data.files.measured_profile import FITS, IDENTITY, SINCE
 from goodalloc.models.goodput.throughput_model import ThroughputParameters, step_time
 
 TRUTH = ThroughputParameters(2e-3, 5e-5, 4e-3, 1e-3, 8e-3, 2e-3, 1.6)
@@ -12,6 +12,7 @@ TRUTH = ThroughputParameters(2e-3, 5e-5, 4e-3, 1e-3, 8e-3, 2e-3, 1.6)
 #: The columns that are equal in all rows.
 FACTS = {
     **dict.fromkeys(IDENTITY, "1"),
+    **SINCE,
     "model": "perceptron",
     "device": "Some CPU",
     "memory_limit_gib": "",

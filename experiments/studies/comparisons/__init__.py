@@ -1,1 +1,1 @@
-"""Many policies or solvers on one input: the family, traces, mixed clusters, openb."""
+"""Many policies or solvers on one input: traces, mixed clusters, openb."""

@@ -1,1 +1,1 @@
-"""Studies of whole days with hindsight."""
+"""Policies beside the bound on any schedule of whole days, the whole family among them."""

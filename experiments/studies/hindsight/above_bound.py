@@ -51,8 +51,23 @@ if TYPE_CHECKING:
 #: Published loads, and that of the detailed comparison.
 LOADS, DETAILED = (0.5, 1.0, 1.5, 2.0), 1.0
 
-#: Further policies at the detailed load, with the terms that they have as published.
-FURTHER = ("pollux-greedy", "tiresias-gittins", "allox")
+#: Further policies at the detailed load, with the terms that they have as published: all others of
+#: `family` whose jobs have GPUs of their own.
+FURTHER = (
+    "pollux-greedy",
+    "pollux-goodput",
+    "sia",
+    "tiresias-gittins",
+    "gavel-makespan",
+    "gavel-finish-time",
+    "gavel-completion",
+    "gavel-throughput",
+    "gavel-levels",
+    "themis-exact",
+    "themis-maxmin",
+    "slaq-exact",
+    "allox",
+)
 
 #: Policies and schedules from Pollux to the bound, by what each has that the one before lacks.
 LADDER: tuple[tuple[str, str], ...] = (

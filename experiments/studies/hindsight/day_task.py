@@ -77,16 +77,18 @@ class DayTask(RecordedTask):
     def work(self, report: Report) -> dict[str, float | None]:
         """Bound the day, find a schedule, and replay it."""
         from goodalloc.experiments.hindsight.day import look_back  # not needed to describe a day
+        from goodalloc.experiments.hindsight.day_search import DaySearch
         from goodalloc.experiments.hindsight.known_replay import replay_schedule
         from goodalloc.experiments.hindsight.problem_of_replay import replayed_problem
 
         applications = applications_of(self.traces)
         problem = replayed_problem(self.workload, applications, self.setting)
         whole = len(problem.supply.types) > 1  # nothing is replayed then
+        search = DaySearch(steps=self.steps)
         day = look_back(
             problem,
+            search,
             clock=float(self.setting.interval),
-            steps=self.steps,
             report=lambda share: report((1.0 if whole else IDEAL_SHARE) * share),
         )
         found = replay_schedule(
@@ -95,7 +97,7 @@ class DayTask(RecordedTask):
             self.workload,
             applications,
             self.setting,
-            steps=self.steps,
+            search,
             report=lambda share: report(IDEAL_SHARE + (1.0 - IDEAL_SHARE) * share),
         )
         planned, replayed = (found.planned, found.value) if found else (None, None)

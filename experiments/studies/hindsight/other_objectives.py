@@ -124,6 +124,7 @@ class ObjectivesTask(RecordedTask):
     def work(self, report: Report) -> dict[str, Any]:
         """Bound the day by every objective; the record also has every job's time alone."""
         from goodalloc.experiments.hindsight.day import look_back  # not needed to describe a day
+        from goodalloc.experiments.hindsight.day_search import DaySearch
         from goodalloc.experiments.hindsight.deadline_day import look_back_at_deadlines
         from goodalloc.experiments.hindsight.objectives import (
             due_by,
@@ -135,16 +136,16 @@ class ObjectivesTask(RecordedTask):
         setting = Setting()
         problem = replayed_problem(self.workload, applications_of(self.traces), setting)
         report(0.1)
-        clock, steps = float(setting.interval), self.steps
-        slow = look_back(with_slowdowns(problem, self.workload), clock=clock, steps=steps)
+        clock, search = float(setting.interval), DaySearch(steps=self.steps)
+        slow = look_back(with_slowdowns(problem, self.workload), search, clock=clock)
         found = {SLOWDOWN: Extremes(float(slow.certificate["bound"]), slow.schedule.value)}
         report(0.4)
         for index, factor in enumerate(DUE):
             due = due_by(problem, self.workload, factor)
-            late = look_back_at_deadlines(problem, due, clock=clock, steps=steps)
+            late = look_back_at_deadlines(problem, due, search, clock=clock)
             found[late_name(factor)] = Extremes(late.data["bound_late_jobs"], int(late.late.sum()))
             report(0.55 + 0.15 * index)
-        last = look_back_at_deadlines(problem, None, clock=clock, steps=steps)
+        last = look_back_at_deadlines(problem, None, search, clock=clock)
         ends = float(last.bound.due[0]), float(last.schedule.completion.max())
         found[MAKESPAN] = Extremes(ends[0] / HOUR, ends[1] / HOUR)
         return {

@@ -29,7 +29,6 @@ from goodalloc.experiments.agent.example_order import ExampleOrder
 from goodalloc.experiments.agent.fit_process import FitProcess
 from goodalloc.experiments.agent.options import EXIT_REALLOCATED, AgentOptions
 from goodalloc.experiments.agent.pass_times import KEPT, LEAST, MOST, Configuration, PassTimes
-from goodalloc.experiments.agent.step_clock import StepClock
 from goodalloc.experiments.agent.training_agent import TrainingAgent
 from goodalloc.experiments.benchmarks import agent as bench_agent
 from goodalloc.experiments.benchmarks import noise_scale as bench_noise_scale
@@ -120,21 +119,6 @@ def test_pass_times_keep_medians_of_the_last_few_of_the_last_configurations() ->
     for bad in (0.0, math.nan, -1.0):
         with pytest.raises(ValueError, match="Pass times: step is"):
             times.record(one, 1.0, bad)
-
-
-def test_a_clock_shares_the_update_among_the_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the last pass waited for others is not shared; steps that warm up say nothing."""
-    now = 0.0
-    monkeypatch.setattr(time, "perf_counter", lambda: now)
-    clock = StepClock(5)
-    for step, found in ((6, None), (7, None), (8, (2.5, 5.5))):
-        clock.begin_step()
-        clock.begin()
-        for seconds in (2.0, 6.0):
-            now += seconds
-            clock.end()
-        assert clock.passes(step, 3.0) == found
-    assert clock.passes(8, 9.0) is None
 
 
 def test_a_child_fits_the_throughput_model() -> None:

@@ -13,6 +13,7 @@ from goodalloc.data.applications.application import profiled_applications
 from goodalloc.data.workloads.generator import draw_workload
 from goodalloc.experiments.checkpoints.policy_memory import Memory
 from goodalloc.experiments.hindsight.day import look_back
+from goodalloc.experiments.hindsight.day_search import DaySearch
 from goodalloc.experiments.hindsight.known_replay import (
     Foresight,
     completions,
@@ -34,8 +35,10 @@ JOBS = tuple(job for job in draw_workload(3, jobs=60) if job.application in {"nc
 def test_a_replay_with_hindsight_is_above_the_bound_and_near_the_ideal_schedule() -> None:
     """On a crowded little cluster."""
     problem = replayed_problem(JOBS, APPLICATIONS, SETTING)
-    day = look_back(problem, steps=20)
-    found = replay_schedule(problem, day.schedule, JOBS, APPLICATIONS, SETTING, steps=100)
+    day = look_back(problem, DaySearch(steps=20))
+    found = replay_schedule(
+        problem, day.schedule, JOBS, APPLICATIONS, SETTING, DaySearch(steps=100)
+    )
     assert found is not None
     assert problem.total(found.completion) == pytest.approx(found.value)
     assert float(day.certificate["bound"]) <= found.value

@@ -18,6 +18,7 @@ from goodalloc.experiments.cli import measure as cli_measure
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.measure import machine_state, measuring
 from goodalloc.experiments.measure.crew import LAUNCHED, launched_size
+from goodalloc.experiments.measure.devices import CPUS, Devices
 from goodalloc.experiments.measure.measured_configuration import relative_error
 from goodalloc.experiments.measure.measuring import MeasurePlan, Measuring, doubled
 from goodalloc.experiments.measure.process import NO_MEMORY as LACKED_MEMORY
@@ -305,7 +306,7 @@ def test_a_plan_that_makes_no_sense_is_refused(fields: dict[str, Any], sentence:
         MeasurePlan("perceptron", **fields)
 
 
-WHOLE: dict[str, str] = dict(zip(LAUNCHED, ("1", "4", "2", "host", "29500"), strict=True))
+WHOLE: dict[str, str] = dict(zip(LAUNCHED, ("1", "1", "4", "2", "host", "29500"), strict=True))
 
 
 def test_the_environment_of_torchrun_is_understood() -> None:
@@ -425,8 +426,9 @@ def test_what_is_not_known_of_a_machine_is_empty(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(machine_state, "CPU_FACTS", Path("/none"))
     monkeypatch.setattr(machine_state, "GOVERNOR", Path("/none"))
     monkeypatch.setenv("PATH", "")
-    assert {machine_state.clock_state("gloo")[name] for name in ("governor", "clock_mhz")} == {""}
-    assert machine_state.clock_state("nccl")["clock_mhz"] == ""
+    on_cpus = machine_state.clock_state(CPUS)
+    assert {on_cpus[name] for name in ("governor", "clock_mhz")} == {""}
+    assert machine_state.clock_state(Devices(("T4",), "nccl"))["clock_mhz"] == ""
 
 
 def test_an_interrupt_says_what_there_is_and_that_it_goes_on(

@@ -21,7 +21,7 @@ from goodalloc.experiments.measure.profile_fit import (
     goodput_model,
     split_folds,
 )
-from goodalloc.models.round.cluster import Cluster
+from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
 from goodalloc.solvers import solve
@@ -121,6 +121,58 @@ def test_measured_jobs_mix_with_others_in_an_instance(path: Path, tmp_path: Path
     assert decided.allocation is not None
     assert (decided.allocation.job_replicas > 0).all()
     assert model.with_suffix(".png").stat().st_size > 10_000
+
+
+def test_profiles_of_several_types_make_jobs_with_a_mode_for_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A type that is twice as fast is told apart, and taken where there is one."""
+    files, target = [tmp_path / f"{kind}.csv" for kind in ("slow", "fast")], tmp_path / "round.json"
+    for file, factor in zip(files, (1.0, 0.5), strict=True):
+        times = ("pass_s", "update_s", "step_s")
+        rows = [row | {name: factor * row[name] for name in times} for row in some_rows()]
+        file.write_text(rows_as_text(rows), encoding="utf-8")
+    groups = (NodeGroup("old", 1, 4, "t4"), NodeGroup("new", 1, 4, "a100"))
+    write_instance(Instance(Cluster(groups), (Job("waiting", age=60.0),)), target)
+    named = [f"t4={files[0]}", f"a100={files[1]}"]
+    assert main(["fit", *named, "--into", str(target), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {row["gpu_type"] for row in told["errors"]} == set(told["models"]) == {"t4", "a100"}
+    _, job = read_instance(target).jobs
+    assert [(mode.name, mode.gpu_type) for mode in job.modes] == [("t4", "t4"), ("a100", "a100")]
+    slow, fast = (mode.model.throughput for mode in job.modes)  # type: ignore[union-attr]
+    assert fast.beta_grad == pytest.approx(slow.beta_grad / 2, rel=0.05)
+    decided = solve(read_instance(target), "highs")
+    assert decided.allocation is not None
+    entries = zip(decided.allocation.job.tolist(), decided.allocation.node.tolist(), strict=True)
+    assert (1, 1) in entries  # on the new node
+
+
+@pytest.mark.parametrize(
+    ("named", "sentence"),
+    [
+        (("{0}", "{1}"), "its type of GPU is ''; expected one of its own"),
+        (("t4={0}", "t4={1}"), "its type of GPU is 't4'; expected one of its own"),
+        (("t4={0}", "a100={2}"), "model is 'resnet'; expected 'perceptron' as in the first"),
+        (("t4={0}", "k80={1}", "--into", "{3}"), "gpu_type is 'k80'; expected one of the cluster"),
+        (("t4={0}", "a100={1}", "--out", "x.json"), "argument --out: got 2 profiles"),
+        (("t4=none.csv",), "none.csv' does not exist"),
+    ],
+)
+def test_profiles_that_do_not_belong_together_are_refused(
+    named: tuple[str, ...], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In one sentence; nothing is written."""
+    files = [tmp_path / name for name in ("a.csv", "b.csv", "other.csv", "round.json")]
+    for file, model in zip(files[:3], ("perceptron", "perceptron", "resnet"), strict=True):
+        rows = [row | {"model": model} for row in some_rows()]
+        file.write_text(rows_as_text(rows), encoding="utf-8")
+    waiting = (Job("waiting", age=60.0),)
+    write_instance(Instance(Cluster((NodeGroup("old", 1, 4, "t4"),)), waiting), files[3])
+    before = files[3].read_bytes()
+    assert main(["fit", *(text.format(*files) for text in named)]) == 2
+    assert sentence in capsys.readouterr().err
+    assert files[3].read_bytes() == before
 
 
 def test_fitting_needs_no_pytorch(

@@ -139,6 +139,16 @@ def test_times_without_noise_are_recovered(index: int) -> None:
     assert fit.step_error.mean[0] < 1e-2
 
 
+@pytest.mark.gpu("jax")
+@pytest.mark.parametrize("jobs", [1, 200])
+def test_a_gpu_recovers_times_without_noise(jobs: int) -> None:
+    """As many fits side by side as there are lanes, or one."""
+    rows = [[1, k, m, 0.02 + 1e-3 * m, 0.03 + 1e-3 * m] for k in (1, 2, 4) for m in (8, 32, 64)]
+    fit = fit_throughput(pad_observations([np.array(rows, dtype=float)] * jobs))
+    assert fit.converged.all()
+    np.testing.assert_allclose(fit.parameters.beta_grad, 1e-3, rtol=0.1)
+
+
 def test_one_batch_size_fixes_alpha_at_half_the_mean() -> None:
     """With a single atomic batch size, compute time is split evenly."""
     alpha, beta, *_ = fit_one([[1, 1, 8, 0.2, 0.2], [1, 2, 8, 0.2, 0.3]])

@@ -73,6 +73,17 @@ def test_jax_and_numpy_give_the_same_table(search: Search) -> None:
     np.testing.assert_allclose(jax_table, numpy_table, rtol=1e-12)
 
 
+@pytest.mark.gpu("jax")
+@pytest.mark.parametrize("search", ["integer", "grid"])
+def test_a_gpu_gives_the_same_table(search: Search) -> None:
+    """In double precision, to rounding."""
+    stacked = models(40, seed=1)
+    on_gpu, on_cpu = (
+        goodput_table(stacked, 64, search=search, backend=backend) for backend in ("jax", "numpy")
+    )
+    np.testing.assert_allclose(on_gpu, on_cpu, rtol=1e-9)
+
+
 def test_another_number_of_jobs_or_gpus_compiles_nothing(caplog: pytest.LogCaptureFixture) -> None:
     """Once compiled, the search serves every size: the compilations are counted."""
     import jax

@@ -10,7 +10,9 @@ of these systems, on the goodput that the jobs' fitted models predict in that ro
 - *least*: the smallest speedup, max-min fairness.
 
 A rule of Pollux that a decision breaks is lifted for its round (`judge.py`). A policy optimises its
-own objective only; the table says what that costs in the others.
+own objective only; the table says what that costs in the others. How far its average completion
+time is above the bound on every schedule (`formulations/HINDSIGHT.md`) stands beside it; those
+whose jobs share GPUs, which the bound does not cover, have none.
 """
 
 from __future__ import annotations
@@ -26,9 +28,10 @@ from goodalloc.experiments.replay.judge import Judge
 from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.replay.replay_report import parts_of_gaps, summarise
 from goodalloc.experiments.replay.replay_task import ReplayTask
-from goodalloc.experiments.reporting.table_numbers import rounded
+from goodalloc.experiments.reporting.table_numbers import HOUR, rounded
 from goodalloc.experiments.studies.comparisons.judged_policy import JudgedPolicy, verdicts
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
+from goodalloc.experiments.studies.hindsight.beside_bound import above_percent, day_of
 from goodalloc.experiments.studies.pollux.fairness import alone_tasks, finish_time_fairness
 from goodalloc.experiments.support.records import digest
 from goodalloc.models.round.cluster import Cluster
@@ -36,8 +39,10 @@ from goodalloc.models.round.cluster import Cluster
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from goodalloc.data.workloads.workload import Submission
     from goodalloc.experiments.studies.framework.records import Rows
     from goodalloc.experiments.studies.framework.reproduction import Plan
+    from goodalloc.experiments.studies.hindsight.day_task import DayTask
     from goodalloc.experiments.support.tasks import Task
     from goodalloc.solvers.policies.policy import Decision, Policy, Round
 
@@ -138,6 +143,11 @@ class JudgedTask(ReplayTask):
         judge = ThreeObjectives(judges)
         return JudgedPolicy(super().made_policy(), judge, self.folder / GAPS, self.every)
 
+    @property
+    def shares_gpus(self) -> bool:
+        """Whether two jobs can be on the same GPU."""
+        return getattr(super().made_policy(), "sharing", None) is not None
+
     def judged(self) -> pd.DataFrame:
         """Return the gaps by objective, a row for every judged decision."""
         return pd.DataFrame(verdicts(self.folder / GAPS))
@@ -147,10 +157,8 @@ def _replays(plan: Plan) -> dict[tuple[int, str], JudgedTask]:
     """Return the replays by workload and policy; smaller and judged less often if quick."""
     found = {}
     every = QUICK_EVERY if plan.quick else EVERY
-    setting = Setting(QUICK_CLUSTER) if plan.quick else Setting()
     for number in plan.workloads:
-        jobs = plan.workload(number)[:: 2 if plan.quick else 1]
-        workload = tuple(job for job in jobs if job.replicas <= setting.cluster.num_gpus)
+        workload, setting = _conditions(plan, number)
         for policy in FAMILY:
             if plan.quick and policy in SLOW:
                 continue
@@ -169,8 +177,20 @@ def _replays(plan: Plan) -> dict[tuple[int, str], JudgedTask]:
     return found
 
 
+def _conditions(plan: Plan, number: int) -> tuple[tuple[Submission, ...], Setting]:
+    """Return the submitted jobs, and the conditions of their replays; fewer nodes if quick."""
+    setting = Setting(QUICK_CLUSTER) if plan.quick else Setting()
+    jobs = plan.workload(number)[:: 2 if plan.quick else 1]
+    return tuple(job for job in jobs if job.replicas <= setting.cluster.num_gpus), setting
+
+
+def _days(plan: Plan) -> dict[int, DayTask]:
+    """Return the bounds on every schedule, by workload."""
+    return {number: day_of(plan, *_conditions(plan, number)) for number in plan.workloads}
+
+
 def _tasks(plan: Plan) -> list[Task]:
-    return [*_replays(plan).values(), *alone_tasks(plan).values()]
+    return [*_replays(plan).values(), *alone_tasks(plan).values(), *_days(plan).values()]
 
 
 class PolicyRow(NamedTuple):
@@ -178,6 +198,9 @@ class PolicyRow(NamedTuple):
 
     Attributes
     ----------
+    above_bound_percent
+        By how much the average completion time is above the bound on every schedule; None if jobs
+        share GPUs.
     median_rho, greatest_rho
         Finish-time fairness of the jobs.
     held_percent
@@ -195,6 +218,7 @@ class PolicyRow(NamedTuple):
     knows: str
     batch: str
     average_jct_hours: float
+    above_bound_percent: float | None
     median_jct_hours: float
     p99_jct_hours: float
     makespan_hours: float
@@ -215,6 +239,7 @@ class PolicyRow(NamedTuple):
 def _rows(plan: Plan) -> list[PolicyRow]:
     """Return a row for every workload and policy."""
     alone = {name: pd.read_csv(task.file) for name, task in alone_tasks(plan).items()}
+    bounds = {number: day.found().bound / HOUR for number, day in _days(plan).items()}
     rows: list[PolicyRow] = []
     for (number, policy), task in _replays(plan).items():
         jobs, rounds = (pd.read_csv(task.folder / f"{name}.csv") for name in ("jobs", "rounds"))
@@ -228,8 +253,11 @@ def _rows(plan: Plan) -> list[PolicyRow]:
                 policy,
                 knows=task.terms.knows,
                 batch=task.terms.batch,
-                average_jct_hours=told["average_jct_hours"],
-                median_jct_hours=rounded(float(jobs.jct.median()) / 3600.0, 4),
+                average_jct_hours=(average := told["average_jct_hours"]),
+                above_bound_percent=None
+                if task.shares_gpus
+                else above_percent(average, bounds[number]),
+                median_jct_hours=rounded(float(jobs.jct.median()) / HOUR, 4),
                 p99_jct_hours=told["p99_jct_hours"],
                 makespan_hours=told["makespan_hours"],
                 median_rho=rounded(float(np.median(rho)), 4),
@@ -250,6 +278,7 @@ def _rows(plan: Plan) -> list[PolicyRow]:
 #: Columns of the table that people read, by the field of which they show the mean.
 SHOWN = {
     "average_jct_hours": "average h",
+    "above_bound_percent": "above bound %",
     "median_jct_hours": "median h",
     "p99_jct_hours": "p99 h",
     "makespan_hours": "makespan h",
@@ -280,19 +309,23 @@ def summarise_family(rows: list[PolicyRow]) -> Rows:
             "policy": policy,
             "knows": terms[str(policy)].knows,
             "batch": terms[str(policy)].batch,
-            **{SHOWN[name]: rounded(float(row[name]), 3) for name in SHOWN},
+            **{
+                SHOWN[name]: None if np.isnan(row[name]) else rounded(float(row[name]), 3)
+                for name in SHOWN
+            },
         }
         for policy, row in means.iterrows()
     ]
 
 
 NOTE = """\
-rho: finish-time fairness, a job's completion time over that alone on its share of the GPUs;
-held: allocated GPUs, on average over the rounds. Gaps: mean relative distance of decisions from the
-proved bound by fitness (the harmonic mean of the speedups), sum (their arithmetic mean) and least
-(the smallest speedup). More starved: jobs without GPUs beyond those of the best allocation by
-fitness; served over best: harmonic mean of the speedups of served jobs over that of the best
-allocation. A policy optimises its own objective only."""
+rho: finish-time fairness, a job's completion time over that alone on its share of the GPUs; held:
+allocated GPUs, on average over the rounds. Above bound: by how much the average is above the bound
+on every schedule, for policies whose jobs share no GPUs. Gaps: mean relative distance of decisions
+from the proved bound by fitness (the harmonic mean of the speedups), sum (their arithmetic mean)
+and least (the smallest speedup). More starved: jobs without GPUs beyond those of the best
+allocation by fitness; served over best: harmonic mean of the speedups of served jobs over that of
+the best allocation. A policy optimises its own objective only."""
 
 
 def _plot(_: Plan, rows: list[PolicyRow]) -> Figure:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from goodalloc.experiments.studies.comparisons import family
-from goodalloc.experiments.studies.comparisons.family import (
+from goodalloc.experiments.studies.comparisons.judged_policy import JudgedPolicy
+from goodalloc.experiments.studies.framework.reproduction import Plan
+from goodalloc.experiments.studies.hindsight import family
+from goodalloc.experiments.studies.hindsight.family import (
     FAMILY,
     OBJECTIVES,
     THE_FAMILY,
@@ -13,8 +15,6 @@ from goodalloc.experiments.studies.comparisons.family import (
     ThreeObjectives,
     summarise_family,
 )
-from goodalloc.experiments.studies.comparisons.judged_policy import JudgedPolicy
-from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.shared_gpus.shared_speed import FAIR
 from goodalloc.solvers.policies.policy_table import POLICIES
@@ -68,8 +68,12 @@ def test_policies_are_judged_by_three_objectives_on_one_workload(
         assert all(0.0 <= getattr(row, f"{name}_gap") <= 1.0 for name in OBJECTIVES)
         assert row.median_jct_hours <= row.p99_jct_hours <= row.makespan_hours
         assert 0.0 < row.held_percent <= 100.0
+        assert row.above_bound_percent is not None
+        assert row.above_bound_percent > 0.0
     hours = [row["average h"] for row in summarise_family(rows)]
     assert hours == sorted(hours)
+    shared = summarise_family([row._replace(above_bound_percent=None) for row in rows])
+    assert {row["above bound %"] for row in shared} == {None}
     figure = THE_FAMILY.plot(plan, rows)
     assert figure.axes[0].get_title() == "mean gap (%)"
 
@@ -77,6 +81,7 @@ def test_policies_are_judged_by_three_objectives_on_one_workload(
 def test_a_judged_policy_shares_gpus_as_it_would_alone(tmp_path: Path) -> None:
     """Or else nobody measures how busy its jobs are, and nobody is packed."""
     for name, sharing in (("gandiva", FAIR), ("gavel-packed", FAIR), ("gavel", None)):
+        assert JudgedTask(tmp_path, name, ()).shares_gpus == (sharing is not None)
         judged = JudgedPolicy(make_policy(name), ThreeObjectives({}), tmp_path / "gaps", 1)
         assert judged.sharing == sharing
 

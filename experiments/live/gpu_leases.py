@@ -1,0 +1,122 @@
+"""Leases of the GPUs of this machine, so that no two jobs have the same one at a time.
+
+A lease is the lock of a folder of the cluster, which the replicas of a job inherit: it ends with
+the last of them, however they end, and a job that is to get the GPUs of another waits until then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from goodalloc.experiments.support.folder_lock import locked, make_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+#: Environment variable that limits what CUDA sees.
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+#: Folder of the leases in that of the cluster.
+LEASES = "gpus"
+
+#: Time limit of a request to the driver, in seconds.
+PATIENCE = 10.0
+
+
+class Lease(NamedTuple):
+    """GPUs of a job.
+
+    Attributes
+    ----------
+    gpus
+        Their names, as `CUDA_VISIBLE_DEVICES` takes them.
+    handles
+        Handles of the locks, which replicas inherit.
+    """
+
+    gpus: tuple[str, ...]
+    handles: tuple[int, ...]
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Environment variables of the replicas, each of which takes the GPU of its local rank."""
+        return {VISIBLE: ",".join(self.gpus)} if self.gpus else {}
+
+
+@dataclass(frozen=True)
+class GpuLeases:
+    """Leases of the GPUs of this machine.
+
+    Parameters
+    ----------
+    cluster
+        Folder of the cluster, which all launchers of the machine share.
+    gpus
+        Names of the GPUs; none where CPUs compute, of which nothing is leased.
+    """
+
+    cluster: Path
+    gpus: tuple[str, ...] = ()
+
+    @contextlib.contextmanager
+    def lease(self, count: int) -> Iterator[Lease | None]:
+        """Hold a number of GPUs; None if fewer are free.
+
+        Parameters
+        ----------
+        count
+            Number of GPUs.
+
+        Raises
+        ------
+        ValueError
+            If the machine has fewer, or a folder cannot be made.
+        """
+        if not self.gpus:
+            yield Lease((), ())
+            return
+        if count > len(self.gpus):
+            raise ValueError(
+                f"Allocation: {count} GPUs of this machine, which has {len(self.gpus)} "
+                f"({', '.join(self.gpus)}); expected a scheduler with no more."
+            )
+        with contextlib.ExitStack() as held:
+            found, handles = list[str](), list[int]()
+            for name in self.gpus:
+                if len(found) < count:
+                    folder = self.cluster / LEASES / f"{socket.gethostname()}-{name}"
+                    make_folder(folder)
+                    with contextlib.suppress(ValueError):  # another job holds it
+                        handles += held.enter_context(locked(folder))
+                        found.append(name)
+            yield Lease(tuple(found), tuple(handles)) if len(found) == count else None
+
+
+def gpus_of_machine(environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """Return the names of the GPUs that this process may use; none if there are none.
+
+    Parameters
+    ----------
+    environment
+        Environment variables, of which `CUDA_VISIBLE_DEVICES` limits the GPUs.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.live import gpus_of_machine
+    >>> gpus_of_machine({"CUDA_VISIBLE_DEVICES": "0, 2"})
+    ('0', '2')
+    """
+    if VISIBLE in environment:
+        names = (name.strip() for name in environment[VISIBLE].split(","))
+        return tuple(name for name in names if name and name != "-1")
+    command = ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"]
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
+        return tuple(done.stdout.split())
+    return ()

@@ -1,0 +1,57 @@
+"""A measured process on a GPU, in a group of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from goodalloc.experiments.measure.rank import MeasuredRank
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+torch = pytest.importorskip("torch", reason="needs goodalloc[measure]")
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(params=["nccl", "gloo"])
+def rank(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MeasuredRank]:
+    """The only process of a group."""
+    distributed: Any = torch.distributed
+    store = f"file://{tmp_path / 'store'}"
+    distributed.init_process_group(request.param, init_method=store, rank=0, world_size=1)
+    yield MeasuredRank("perceptron", (1,), 0, "cuda:0")
+    distributed.destroy_process_group()
+
+
+def test_passes_updates_and_steps_have_times_above_zero(rank: MeasuredRank) -> None:
+    """As many as asked for."""
+    assert rank.obey({"order": "probe", "replicas": 1, "atomic_batch_size": 64}) == {"fits": True}
+    order = {"order": "train", "replicas": 1, "accumulation_steps": 1, "repetitions": 4}
+    found = rank.obey(order)
+    for kind in ("passes", "updates", "steps"):
+        assert len(found[kind]) == 4
+        assert min(found[kind]) > 0.0
+    assert found["core"] == 1.0
+    assert sum(found["steps"]) > sum(found["passes"])  # a step of two passes and an update
+
+
+def test_parts_of_a_step_come_from_the_device(rank: MeasuredRank) -> None:
+    """None of them is a launch alone."""
+    rank.obey({"order": "probe", "replicas": 1, "atomic_batch_size": 4096})
+    found = rank.obey({"order": "split", "replicas": 1, "repetitions": 3})
+    assert min(found[part] for part in ("forward", "backward", "optimiser")) > 0.0
+    assert found["synchronisation"] == 0.0  # one replica exchanges nothing
+
+
+def test_a_batch_that_memory_does_not_hold_leaves_room_for_the_next(rank: MeasuredRank) -> None:
+    """The caching allocator gives back what the failed one took."""
+    order = {"order": "probe", "replicas": 1}
+    assert rank.obey({**order, "atomic_batch_size": 64}) == {"fits": True}
+    before = torch.cuda.memory_reserved()
+    assert rank.obey({**order, "atomic_batch_size": 2**27}) == {"fits": False}
+    assert torch.cuda.memory_reserved() <= 2 * before
+    assert rank.obey({**order, "atomic_batch_size": 64}) == {"fits": True}
