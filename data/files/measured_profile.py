@@ -180,21 +180,19 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
 
 
 def _checked(table: list[list[str]]) -> list[Row]:
-    lacking = [name for name in SINCE if name not in table[0]]
-    table = [[*table[0], *lacking], *([*row, *(SINCE[n] for n in lacking)] for row in table[1:])]
     for name in (*COLUMNS, *table[0]):
         if name not in COLUMNS:
             raise ValueError(f"column {shown(name)} is unknown.")
-        if table[0].count(name) != 1:
-            fault = "there twice" if name in table[0] else "missing"
+        if (count := table[0].count(name)) != 1 and (count or name not in SINCE):
+            fault = "there twice" if count else "missing"
             raise ValueError(f"column '{name}' is {fault}; expected it once.")
     rows: list[Row] = []
     seen: set[tuple[str, ...]] = set()
     for number, cells in enumerate(table[1:], start=2):
         item = f"row {number}"
-        if len(cells) != len(COLUMNS):
-            raise ValueError(f"{item} has {len(cells)} cells; expected {len(COLUMNS)}.")
-        row: Row = dict(zip(table[0], cells, strict=True))
+        if len(cells) != len(table[0]):
+            raise ValueError(f"{item} has {len(cells)} cells; expected {len(table[0])}.")
+        row: Row = SINCE | dict(zip(table[0], cells, strict=True))
         _check_row(item, row)
         key = tuple(row[name] for name in CONFIGURATION)
         if key in seen:

@@ -87,14 +87,10 @@ def _measure_all(arguments: argparse.Namespace, devices: Devices) -> Output:
     from goodalloc.experiments.reporting.plots import save
 
     folder, profiles = make_folder(arguments.out), {}
-    accumulation, seconds = ALL
-    usual = {"accumulation": accumulation, "seconds": seconds}
-    given = {name: own for name in usual if (own := getattr(arguments, name)) is not None}
     for name, (task, execution) in everything(devices).items():
         path = folder / f"{name}.csv"
-        own = vars(arguments) | usual | given
-        own |= {"model": task, "precision": execution.precision, "out": str(path)}
-        _measure_one(argparse.Namespace(**own), None, devices)
+        own = {"model": task, "precision": execution.precision, "out": str(path)}
+        _measure_one(argparse.Namespace(**vars(arguments) | own), None, devices)
         if any(row["outcome"] == FITS for row in read_rows(path)):
             profiles[name] = read_measured_profile(path)
     speeds = best_speeds(profiles)
@@ -108,7 +104,7 @@ def _measure_all(arguments: argparse.Namespace, devices: Devices) -> Output:
 
 def _measure_one(arguments: argparse.Namespace, size: int | None, devices: Devices) -> Output:
     """Measure a training."""
-    accumulation, seconds = ONE
+    accumulation, seconds = ALL if arguments.all else ONE
     plan = MeasurePlan(
         model=arguments.model,
         replicas=_replicas(arguments.replicas, size, devices),
@@ -130,18 +126,10 @@ def _measure_one(arguments: argparse.Namespace, size: int | None, devices: Devic
             plan,
             arguments,
             devices,
-            lambda lock: LocalCrew(
-                plan.model,
-                plan.replicas,
-                plan.seed,
-                devices,
-                plan.execution,
-                memory_gib=plan.memory_gib,
-                keeps=lock,
-            ),
+            lambda lock: LocalCrew(plan, devices, keeps=lock),
             hardware(devices, max(plan.replicas)),
         )
-    crew = LaunchedCrew(plan.model, plan.replicas, plan.seed, devices, plan.execution)
+    crew = LaunchedCrew(plan, devices)
     if not crew.first:
         crew.serve()
         crew.kill()
@@ -239,7 +227,8 @@ def _check_machine(plan: MeasurePlan, size: int | None, devices: Devices) -> Non
         If replicas would share GPUs without Gloo, CPUs are to round as GPUs do, or a memory limit
         is given with GPUs, under torchrun or on Windows.
     """
-    devices.require_room(max(plan.replicas) if size is None else 1)
+    if size is None:
+        devices.require_room(max(plan.replicas))
     if plan.execution.precision == "tf32" and not devices.gpus:
         raise ValueError("argument --precision: got tf32; expected fp32 or bf16 on CPUs.")
     if plan.memory_gib is None:
@@ -286,7 +275,7 @@ def fit_command(arguments: argparse.Namespace) -> Output:
     if instance is not None and arguments.into is not None:
         jobs = 1 if arguments.jobs is None else arguments.jobs
         largest = max(int(profile.replicas.max()) for profile in profiles.values())
-        added = with_jobs(instance, name, models.get("", models), largest, jobs)
+        added = with_jobs(instance, name, models, largest, jobs)
         write_instance(added, arguments.into)
         texts.append(f"added to {arguments.into}: {jobs} jobs, {added.num_jobs} in all")
     shown = {kind: model_to_dict(model) for kind, model in models.items()}

@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from goodalloc.experiments.support.folder_lock import locked, make_folder
+from goodalloc.experiments.support.machine_description import asked_driver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,9 +24,6 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 #: Folder of the leases in that of the cluster.
 LEASES = "gpus"
-
-#: Time limit of a request to the driver, in seconds.
-PATIENCE = 10.0
 
 
 class Lease(NamedTuple):
@@ -115,8 +112,4 @@ def gpus_of_machine(environment: Mapping[str, str] = os.environ) -> tuple[str, .
     if VISIBLE in environment:
         names = (name.strip() for name in environment[VISIBLE].split(","))
         return tuple(name for name in names if name and name != "-1")
-    command = ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"]
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
-        return tuple(done.stdout.split())
-    return ()
+    return asked_driver("index")

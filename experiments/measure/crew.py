@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from goodalloc.experiments.measure.devices import joined_names
-from goodalloc.experiments.measure.execution import PLAIN
 from goodalloc.experiments.measure.machine_state import device_name
 from goodalloc.experiments.measure.process import MeasureRole
 from goodalloc.experiments.support.processes import Processes
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from goodalloc.experiments.measure.devices import Devices
-    from goodalloc.experiments.measure.execution import Execution
+    from goodalloc.experiments.measure.measuring import MeasurePlan
 
 #: Module that a local process runs.
 PROGRAM = "goodalloc.experiments.measure.process"
@@ -77,14 +76,10 @@ class LocalCrew(Processes):
 
     Parameters
     ----------
-    model, replicas, seed
-        As in `MeasuredRank`.
+    plan
+        What they train, how, and in how much memory each.
     devices
         Devices of this machine.
-    execution
-        How the training computes.
-    memory_gib
-        Largest address space of each; None for no limit.
     patience
         Time limit of an order in seconds.
     keeps
@@ -98,22 +93,18 @@ class LocalCrew(Processes):
 
     def __init__(
         self,
-        model: str,
-        replicas: Sequence[int],
-        seed: int,
+        plan: MeasurePlan,
         devices: Devices,
-        execution: Execution = PLAIN,
         *,
-        memory_gib: float | None = None,
         patience: float = PATIENCE,
         keeps: Sequence[int] = (),
     ) -> None:
-        size = max(replicas)
-        devices.require_room(size)
+        size = max(plan.replicas)
+        places = [devices.of(rank) for rank in range(size)]
         super().__init__(
             PROGRAM,
             [f"replica {rank}" for rank in range(size)],
-            f"Training of '{model}'",
+            f"Training of '{plan.model}'",
             patience,
             {
                 "GLOO_SOCKET_IFNAME": os.environ.get("GLOO_SOCKET_IFNAME", "lo"),
@@ -122,7 +113,7 @@ class LocalCrew(Processes):
             },
             keeps,
         )
-        memory = 0 if memory_gib is None else int(memory_gib * 2**30)
+        memory = 0 if plan.memory_gib is None else int(plan.memory_gib * 2**30)
         try:
             with tempfile.TemporaryDirectory() as folder:
                 self._launch()
@@ -132,12 +123,12 @@ class LocalCrew(Processes):
                         rank=rank,
                         size=size,
                         store=store,
-                        model=model,
-                        replicas=list(replicas),
-                        seed=seed,
-                        device=devices.of(rank),
+                        model=plan.model,
+                        replicas=list(plan.replicas),
+                        seed=plan.seed,
+                        device=places[rank],
                         backend=devices.backend,
-                        execution=asdict(execution),
+                        execution=asdict(plan.execution),
                         memory=memory,
                         patience=patience,
                     )._asdict()
@@ -164,12 +155,10 @@ class LaunchedCrew:
 
     Parameters
     ----------
-    model, replicas, seed
-        As in `MeasuredRank`.
+    plan
+        What they train, and how.
     devices
         Devices of this machine.
-    execution
-        How the training computes.
     patience
         Seconds to wait for another process.
 
@@ -179,16 +168,7 @@ class LaunchedCrew:
         Names of the devices of all processes.
     """
 
-    def __init__(
-        self,
-        model: str,
-        replicas: Sequence[int],
-        seed: int,
-        devices: Devices,
-        execution: Execution = PLAIN,
-        *,
-        patience: float = PATIENCE,
-    ) -> None:
+    def __init__(self, plan: MeasurePlan, devices: Devices, patience: float = PATIENCE) -> None:
         import torch
         from torch import distributed
 
@@ -200,7 +180,7 @@ class LaunchedCrew:
             torch.set_num_threads(1)
         distributed.init_process_group(devices.backend, timeout=timedelta(seconds=patience))
         self._orders: Any = distributed.new_group(backend="gloo")
-        self._rank = MeasuredRank(model, replicas, seed, mine, execution)
+        self._rank = MeasuredRank(plan.model, plan.replicas, plan.seed, mine, plan.execution)
         names: list[Any] = [None] * distributed.get_world_size()
         distributed.all_gather_object(names, device_name(devices, local_rank), self._orders)
         self.device = joined_names(names)

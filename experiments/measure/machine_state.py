@@ -6,13 +6,12 @@ import contextlib
 import os
 import platform
 import re
-import subprocess
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goodalloc.experiments.measure.devices import joined_names
-from goodalloc.experiments.support.machine_description import machine
+from goodalloc.experiments.support.machine_description import asked_driver, machine
 from goodalloc.experiments.support.version import library_version
 
 if TYPE_CHECKING:
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
 #: Files of Linux on the CPU and its frequency governor.
 CPU_FACTS = Path("/proc/cpuinfo")
 GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-
-#: Time limit of a request to the driver of a GPU, in seconds.
-PATIENCE = 10.0
 
 
 def hardware(devices: Devices, replicas: int = 1) -> dict[str, Any]:
@@ -70,7 +66,7 @@ def clock_state(devices: Devices) -> dict[str, Any]:
     clock: Any = ""
     governor = ""
     if devices.gpus:
-        clock = _asked_gpu("clocks.sm")
+        clock = next(iter(asked_driver("clocks.sm")), "")
     else:
         with contextlib.suppress(OSError):
             found = re.findall(r"^cpu MHz\s*:\s*([\d.]+)", CPU_FACTS.read_text(), re.MULTILINE)
@@ -90,12 +86,3 @@ def _cpu_name() -> str:
         if found:
             return found.group(1).strip()
     return platform.processor() or platform.machine()
-
-
-def _asked_gpu(quantity: str) -> str:
-    """Return a quantity of the first GPU by its driver; "" if it is unknown."""
-    command = ["nvidia-smi", f"--query-gpu={quantity}", "--format=csv,noheader,nounits", "--id=0"]
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
-        return done.stdout.strip()
-    return ""

@@ -227,7 +227,7 @@ def with_jobs(
     application
         Application of the jobs; their names are this and a number.
     model
-        Their goodput model; one for each type of GPU, by name, if they have a mode for each.
+        Their goodput model; or one for each type of GPU, by its name, for a mode of each.
     largest
         Most replicas that were measured: a job may grow to twice as many, as in Pollux.
     jobs
@@ -249,18 +249,18 @@ def with_jobs(
     """
     there = {job.name for job in instance.jobs}
     free = (name for i in itertools.count() if (name := f"{application}-{i}") not in there)
-    by_type = model if isinstance(model, Mapping) else {}
+    by_type = model if isinstance(model, Mapping) else {"": model}
     there_are = instance.cluster.gpu_types
     for kind in by_type:
-        if kind not in there_are:
+        if kind and kind not in there_are:
             known = ", ".join(f"'{name}'" for name in there_are)
             raise ValueError(
                 f"Jobs of '{application}': gpu_type is '{kind}'; expected one of the cluster's "
                 f"({known})."
             )
-    modes = tuple(Mode(kind, own, gpu_type=kind) for kind, own in by_type.items())
-    alone = None if isinstance(model, Mapping) else model
-    limits = [own.batch for own in (by_type.values() if alone is None else (alone,))]
+    modes = tuple(Mode(kind, own, gpu_type=kind) for kind, own in by_type.items() if kind)
+    alone = by_type.get("")
+    limits = [own.batch for own in by_type.values()]
     fits = max(int(batch.maximum) // int(batch.atomic_minimum) for batch in limits)
     most = min(2 * largest, MOST_REPLICAS, fits)
     added = [

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import re
+import subprocess
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+#: Time limit of a request to the driver of GPUs, in seconds.
+PATIENCE = 10.0
+
+
+def asked_driver(quantity: str) -> tuple[str, ...]:
+    """Return a quantity of every GPU by the driver, in their order; none where there is no driver.
+
+    Parameters
+    ----------
+    quantity
+        Its name for `nvidia-smi`, as ``"index"`` or ``"clocks.sm"``.
+    """
+    command = ["nvidia-smi", f"--query-gpu={quantity}", "--format=csv,noheader,nounits"]
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
+        return tuple(line.strip() for line in done.stdout.splitlines())
+    return ()
 
 
 def machine() -> dict[str, Any]:

@@ -18,6 +18,7 @@ from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.measure.crew import LocalCrew
 from goodalloc.experiments.measure.devices import CPUS
 from goodalloc.experiments.measure.measured_configuration import Configuration, measure
+from goodalloc.experiments.measure.measuring import MeasurePlan
 from goodalloc.experiments.support.folder_lock import locked
 from goodalloc.experiments.support.process_identity import ProcessIdentity
 from goodalloc.experiments.support.process_messages import LEFT_ALONE
@@ -89,9 +90,10 @@ from pathlib import Path
 from goodalloc.experiments.support.folder_lock import locked
 from goodalloc.experiments.measure.crew import LocalCrew
 from goodalloc.experiments.measure.devices import CPUS
+from goodalloc.experiments.measure.measuring import MeasurePlan
 
 with locked(Path(sys.argv[2])) as lock:
-    crew = LocalCrew(sys.argv[1], (1, 2), 0, CPUS, keeps=lock)
+    crew = LocalCrew(MeasurePlan(sys.argv[1]), CPUS, keeps=lock)
     print(*crew.processes.values(), flush=True)
     crew.ask("waiting", 2, order="probe", atomic_batch_size=19)
 """
@@ -271,7 +273,7 @@ def test_a_killed_process_is_recorded_as_lack_of_memory_and_others_go_on(
 
 def test_what_fails_otherwise_is_said_in_a_sentence_and_leaves_no_process(mine: str) -> None:
     """With the words of the process; the others were ended."""
-    with LocalCrew(mine, (1, 2), 0, CPUS, patience=60.0) as crew:
+    with LocalCrew(MeasurePlan(mine), CPUS, patience=60.0) as crew:
         processes = crew.processes
         sentence = "RuntimeError: shapes do not match.* while training 2 replicas with 17 examples"
         with pytest.raises(ProcessEnded, match=sentence):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import threading
@@ -12,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from goodalloc.data.files.allocation import write_placements
+from goodalloc.experiments.agent.cluster_folder import allocation_file
 from goodalloc.experiments.live.gpu_leases import GpuLeases, gpus_of_machine
 from goodalloc.experiments.live.launcher import Launcher
 from tests.support.replay.waiting import eventually
@@ -33,11 +34,8 @@ while not (folder / ("end-" + os.environ["GOODALLOC_JOB"])).exists():
 
 
 def allocate(cluster: Path, **placements: dict[str, int]) -> None:
-    """What a scheduler would write."""
-    document = {"format": "goodalloc-allocation", "version": 1, "instance": "now"}
-    target = cluster / "allocation.json"
-    target.with_suffix(".new").write_text(json.dumps(document | {"placements": placements}))
-    target.with_suffix(".new").replace(target)
+    """Write an allocation as a scheduler does."""
+    write_placements(allocation_file(cluster), "now", placements)
 
 
 def launcher(cluster: Path, name: str, gpus: tuple[str, ...] = GPUS, **options: Any) -> Launcher:
