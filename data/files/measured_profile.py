@@ -31,6 +31,7 @@ import numpy as np
 
 from goodalloc.data.documents.json_file import in_file, read_text, shown
 from goodalloc.models.fitting.problem import Observations
+from goodalloc.models.fitting.step_parts import StepObservations
 from goodalloc.models.support.validation import require_choice
 
 if TYPE_CHECKING:
@@ -59,8 +60,28 @@ IDENTITY = (
     "goodalloc",
 )
 
-#: Columns that files of earlier versions lack, and what was true of all of these.
-SINCE = {"precision": "fp32", "compiled": "no", "memory_format": "contiguous"}
+#: Seconds of the parts of a step by the profiler, their errors, and the most memory; may be empty.
+PARTS = (
+    "loading_s",
+    "forward_s",
+    "backward_s",
+    "synchronisation_s",
+    "overlap_s",
+    "optimiser_s",
+    "idle_s",
+)
+PART_ERRORS = ("synchronisation_error", "overlap_error")
+PEAK = "peak_memory_mib"
+
+#: Columns that files of earlier versions lack, and what was true of all of these, or unknown.
+SINCE = {
+    "precision": "fp32",
+    "compiled": "no",
+    "memory_format": "contiguous",
+}
+NOT_SEEN = {"visits": "1"} | dict.fromkeys(
+    ("loading_s", "overlap_s", "idle_s", *PART_ERRORS, PEAK), ""
+)
 
 #: Seconds, relative standard errors, and how they came about; empty where memory was lacking.
 MEASURED = (
@@ -69,21 +90,17 @@ MEASURED = (
     "step_s",
     "pass_error",
     "step_error",
+    "visits",
     "repetitions",
     "measuring_s",
     "quiet",
 )
 
-#: Seconds of the parts of a step by the profiler, and the state of the machine; may be empty.
-OPTIONAL = (
-    "forward_s",
-    "backward_s",
-    "synchronisation_s",
-    "optimiser_s",
-    "governor",
-    "clock_mhz",
-    "load",
-)
+#: The parts, and the state of the machine; may be empty.
+OPTIONAL = (*PARTS, *PART_ERRORS, PEAK, "governor", "clock_mhz", "load")
+
+#: Columns of numbers of times that something was done.
+COUNTS = ("visits", "repetitions")
 
 COLUMNS = (*CONFIGURATION, "outcome", *MEASURED, *OPTIONAL, "weights", *IDENTITY)
 
@@ -103,6 +120,12 @@ class MeasuredProfile:
         N, K, m (examples) and s.
     pass_time, update_time, step_time
         Mean seconds of a pass without synchronisation, of an update and of a step.
+    pass_error, step_error
+        Relative standard errors of passes and steps.
+    synchronisation_time, overlap_time
+        Mean seconds of averaging gradients, and of computing at the same time; NaN if unknown.
+    synchronisation_error, overlap_error
+        Standard errors of both, over `synchronisation_time`; NaN if unknown.
     facts
         The columns that are equal in all rows: model, machine, versions.
     out_of_memory
@@ -118,6 +141,12 @@ class MeasuredProfile:
     pass_time: Floats
     update_time: Floats
     step_time: Floats
+    pass_error: Floats
+    step_error: Floats
+    synchronisation_time: Floats
+    overlap_time: Floats
+    synchronisation_error: Floats
+    overlap_error: Floats
     facts: Mapping[str, str]
     out_of_memory: int | None
     left_out: int
@@ -131,6 +160,31 @@ class MeasuredProfile:
     def configurations(self) -> Floats:
         """N, K and m of (1) of each configuration, shape (configurations, 3)."""
         return np.stack([self.nodes, self.replicas, self.atomic_batch_size], axis=1)
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether the parts of some step that synchronises are known."""
+        return bool(np.isfinite(self.steps().hidden).any())
+
+    def steps(self) -> StepObservations:
+        """Return the argument of `fit_step_parts`."""
+        averages = (self.replicas > 1) & (self.synchronisation_time > 0.0)
+        waiting = np.where(averages, self.synchronisation_time, np.nan)
+        return StepObservations(
+            nodes=self.nodes,
+            replicas=self.replicas,
+            atomic_batch_size=self.atomic_batch_size,
+            accumulation_steps=self.accumulation_steps,
+            pass_time=self.pass_time,
+            update_time=self.update_time,
+            step_time=self.step_time,
+            pass_error=self.pass_error,
+            step_error=self.step_error,
+            synchronisation_time=waiting,
+            hidden=self.overlap_time / waiting,
+            synchronisation_error=self.synchronisation_error,
+            hidden_error=self.overlap_error,
+        )
 
     def observations(self) -> Observations:
         """Return the argument of `fit_throughput` for one job, without accumulated passes."""
@@ -180,10 +234,11 @@ def read_rows(path: str | os.PathLike[str]) -> list[Row]:
 
 
 def _checked(table: list[list[str]]) -> list[Row]:
+    earlier = SINCE | NOT_SEEN
     for name in (*COLUMNS, *table[0]):
         if name not in COLUMNS:
             raise ValueError(f"column {shown(name)} is unknown.")
-        if (count := table[0].count(name)) != 1 and (count or name not in SINCE):
+        if (count := table[0].count(name)) != 1 and (count or name not in earlier):
             fault = "there twice" if count else "missing"
             raise ValueError(f"column '{name}' is {fault}; expected it once.")
     rows: list[Row] = []
@@ -192,7 +247,7 @@ def _checked(table: list[list[str]]) -> list[Row]:
         item = f"row {number}"
         if len(cells) != len(table[0]):
             raise ValueError(f"{item} has {len(cells)} cells; expected {len(table[0])}.")
-        row: Row = SINCE | dict(zip(table[0], cells, strict=True))
+        row: Row = earlier | dict(zip(table[0], cells, strict=True))
         _check_row(item, row)
         key = tuple(row[name] for name in CONFIGURATION)
         if key in seen:
@@ -223,10 +278,15 @@ def _check_row(item: str, row: Row) -> None:
     require_choice(f"{item}: outcome", row["outcome"], (FITS, NO_MEMORY))
     if row["outcome"] == FITS:
         for name in MEASURED:
-            _number(item, name, row[name], positive=name.endswith("_s") or name == "repetitions")
-    for name in ("forward_s", "backward_s", "synchronisation_s", "optimiser_s", "clock_mhz"):
+            _number(item, name, row[name], positive=name.endswith("_s") or name in COUNTS)
+    for name in (*PARTS, *PART_ERRORS, PEAK, "clock_mhz"):
         if row[name]:
             _number(item, name, row[name], positive=False)
+    if row["overlap_s"] and float(row["overlap_s"]) > float(row["synchronisation_s"] or 0.0):
+        raise ValueError(
+            f"{item}: overlap_s is {row['overlap_s']}; expected at most synchronisation_s, "
+            f"{shown(row['synchronisation_s'])}."
+        )
     if not row["model"]:
         raise ValueError(f"{item}: model is ''; expected a name.")
 
@@ -258,7 +318,7 @@ def read_measured_profile(path: str | os.PathLike[str]) -> MeasuredProfile:
     kept = [row for row in fits if float(row["quiet"]) > 0] or fits
 
     def column(name: str) -> Floats:
-        return np.array([float(row[name]) for row in kept])
+        return np.array([float(row[name] or "nan") for row in kept])
 
     lacking = [int(row["atomic_batch_size"]) for row in rows if row["outcome"] == NO_MEMORY]
     facts = {name: fits[0][name] for name in IDENTITY}
@@ -270,6 +330,12 @@ def read_measured_profile(path: str | os.PathLike[str]) -> MeasuredProfile:
         pass_time=column("pass_s"),
         update_time=column("update_s"),
         step_time=column("step_s"),
+        pass_error=column("pass_error"),
+        step_error=column("step_error"),
+        synchronisation_time=column("synchronisation_s"),
+        overlap_time=column("overlap_s"),
+        synchronisation_error=column("synchronisation_error"),
+        overlap_error=column("overlap_error"),
         facts=facts,
         out_of_memory=min(lacking, default=None),
         left_out=len(fits) - len(kept),

@@ -1,19 +1,32 @@
-"""Benchmark of goodput and of the best batch size.
+r"""Benchmark of goodput and of the best batch size, beside the limits of the machine.
 
-Run as `python -m goodalloc.experiments.benchmarks.goodput`.
+Run as `python -m goodalloc.experiments.benchmarks.goodput`; `--picture` also draws.
 
 Each row of the CSV is one measure on one library: seconds of the first call (importing jax,
 compiling and running), of the fastest repeat, the processor seconds of that repeat, and the rate
 in goodput points or in allocations per second. Searches also have the mean and the largest number
-of evaluations of the step time per allocation; the published grid takes 50. Peak memory is that of
-the process so far, including the arguments.
+of evaluations of the step time per allocation; the published grid takes 50. Tables have growing
+numbers of allocations, to show from which on compiling pays. Peak memory is that of the process so
+far, including the arguments.
+
+A kernel that computes *t* transcendental functions (exp, log, log1p) for each item and moves *b*
+bytes cannot do more items a second than
+
+.. math:: \min(F / t, \; B / b)                                                               (1)
+
+on a machine that computes *F* of them and moves *B* bytes a second. Both are measured, on all
+cores, by kernels that do nothing else: the functions on arrays that stay in the cache, and copies
+of arrays that do not. A step time takes 4 functions (`models/goodput/throughput_model.py`).
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -47,6 +60,21 @@ LOGGER = logging.getLogger(__name__)
 #: Pairs (m, s) per allocation in the measure of goodput points.
 POINTS_PER_ALLOCATION = 256
 
+#: Numbers of an array within the cache of a core, and beyond all caches.
+INSIDE, OUTSIDE = 4096, 2**24
+
+#: Times that each of three functions is computed on such an array, and on how many of them.
+IN_A_ROW, ARRAYS = 16, 64
+
+#: Transcendental functions of a step time; bytes of a number, and numbers that a search moves.
+FUNCTIONS, BYTES, SEARCH_NUMBERS = 4, 8, 19
+
+#: Measures of the limits.
+LIMITS = ("functions", "bytes")
+
+#: Libraries; JAX first, since its first call is measured.
+BACKENDS: tuple[Backend, ...] = ("jax", "numpy")
+
 #: Size of the goodput table, that of the published workload at double load.
 TABLE_JOBS, TABLE_REPLICAS = 160, 64
 
@@ -64,6 +92,9 @@ class Measurement(NamedTuple):
     peak_gib: float
     mean_evaluations: float | None = None
     most_evaluations: float | None = None
+    functions_each: float | None = None
+    bytes_each: float | None = None
+    share_of_limit: float | None = None
 
 
 def sample_models(jobs: int, generator: np.random.Generator) -> GoodputModel:
@@ -155,15 +186,18 @@ def measure_points(backend: Backend, allocations: int, repeats: int, seed: int) 
     steps = np.repeat([0.0, 1.0], POINTS_PER_ALLOCATION // 2)
     arguments = (model, columns[14], columns[15], atomic, steps)
     size = allocations * POINTS_PER_ALLOCATION
+    moved = BYTES * (1.0 + len(columns) / POINTS_PER_ALLOCATION)
     if backend == "numpy":
-        return measure("points", backend, size, repeats, lambda: goodput(*arguments))
+        row = measure("points", backend, size, repeats, lambda: goodput(*arguments))
+        return row._replace(functions_each=float(FUNCTIONS), bytes_each=moved)
     import jax
 
     with jax.enable_x64(True):
-        compiled, moved = jax.jit(goodput), jax.device_put(arguments)
-        return measure(
-            "points", backend, size, repeats, lambda: compiled(*moved).block_until_ready()
+        compiled, placed = jax.jit(goodput), jax.device_put(arguments)
+        row = measure(
+            "points", backend, size, repeats, lambda: compiled(*placed).block_until_ready()
         )
+    return row._replace(functions_each=float(FUNCTIONS), bytes_each=moved)
 
 
 def measure_search(
@@ -178,11 +212,100 @@ def measure_search(
         repeats,
         lambda: search_chunked(wide, nodes, replicas, search, GRID_POINTS, backend),
     )
-    if search == "grid":
-        return row._replace(mean_evaluations=GRID_POINTS, most_evaluations=GRID_POINTS)
-    wide, nodes, replicas = sample_allocations(min(allocations, 20_000), seed)
-    visits = find_optimum(prepare_lanes(wide, nodes, replicas)).visits
-    return row._replace(mean_evaluations=float(visits.mean()), most_evaluations=float(visits.max()))
+    mean = most = float(GRID_POINTS)
+    if search == "integer":
+        wide, nodes, replicas = sample_allocations(min(allocations, 20_000), seed)
+        visits = find_optimum(prepare_lanes(wide, nodes, replicas)).visits
+        mean, most = float(visits.mean()), float(visits.max())
+    return row._replace(
+        mean_evaluations=mean,
+        most_evaluations=most,
+        functions_each=FUNCTIONS * mean,
+        bytes_each=float(BYTES * SEARCH_NUMBERS),
+    )
+
+
+def measure_growth(backend: Backend, size: int, repeats: int, seed: int) -> Measurement:
+    """Measure the best batch sizes of a number of allocations, NumPy or JAX with its first call."""
+    wide, nodes, replicas = sample_allocations(size, seed)
+    return measure(
+        "growth",
+        backend,
+        size,
+        repeats,
+        lambda: search_chunked(wide, nodes, replicas, "integer", GRID_POINTS, backend),
+    )
+
+
+def measure_functions(backend: Backend, cores: int, repeats: int) -> Measurement:
+    """Measure exp, log and log1p in turn on all cores, within their caches."""
+    work = np.random.default_rng(0).uniform(0.5, 1.5, (cores, INSIDE))
+
+    def plain(values: NDArray[np.float64]) -> object:
+        for _ in range(IN_A_ROW):
+            values = np.log1p(np.log(np.exp(values) + 1e-3) + 0.5)
+        return values
+
+    run: Callable[[NDArray[np.float64]], object] = plain
+    if backend == "jax":
+        import jax
+        import jax.numpy as jnp
+
+        def once(_: int, values: jax.Array) -> jax.Array:
+            found: jax.Array = jnp.log1p(jnp.log(jnp.exp(values) + 1e-3) + 0.5)
+            return found
+
+        compiled = jax.jit(lambda values: jax.lax.fori_loop(0, IN_A_ROW, once, values))
+
+        def traced(values: NDArray[np.float64]) -> object:
+            with jax.enable_x64(True):
+                return compiled(values).block_until_ready()
+
+        run = traced
+
+    def repeatedly(core: int) -> None:
+        for _ in range(ARRAYS):
+            run(work[core])
+
+    with ThreadPoolExecutor(cores) as pool:
+        size = 3 * IN_A_ROW * ARRAYS * cores * INSIDE
+        return measure(
+            "functions", backend, size, repeats, lambda: list(pool.map(repeatedly, range(cores)))
+        )
+
+
+def measure_bytes(cores: int, repeats: int) -> Measurement:
+    """Measure the bytes that all cores read and write by copying, beyond their caches."""
+    source = np.random.default_rng(0).random((cores, OUTSIDE // cores))
+    target = np.empty_like(source)
+
+    def copy(core: int) -> None:
+        np.copyto(target[core], source[core])
+
+    with ThreadPoolExecutor(cores) as pool:
+        return measure(
+            "bytes",
+            "numpy",
+            2 * BYTES * source.size,
+            repeats,
+            lambda: list(pool.map(copy, range(cores))),
+        )
+
+
+def with_shares(rows: Sequence[Measurement]) -> list[Measurement]:
+    """Return the rows with their shares of the limit (1), by the fastest limits among them."""
+    functions, moved = (
+        max(row.per_second for row in rows if row.measure == limit) for limit in LIMITS
+    )
+    return [
+        row
+        if row.functions_each is None or row.bytes_each is None
+        else row._replace(
+            share_of_limit=row.per_second
+            / min(functions / row.functions_each, moved / row.bytes_each)
+        )
+        for row in rows
+    ]
 
 
 def measure_table(backend: Backend, search: Search, repeats: int, seed: int) -> Measurement:
@@ -210,18 +333,34 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--points", type=whole(1), default=16_384, help="for single points")
     parser.add_argument("--repeats", type=whole(1), default=5)
     parser.add_argument("--seed", type=whole(0), default=0)
-    parser.add_argument("--backends", nargs="+", choices=("jax", "numpy"), default=["jax", "numpy"])
+    parser.add_argument("--backends", nargs="+", choices=BACKENDS, default=list(BACKENDS))
+    sizes = [1_000, 10_000, 100_000, 1_000_000]
+    parser.add_argument(
+        "--sizes", type=whole(1), nargs="+", default=sizes, help="of growing tables"
+    )
+    parser.add_argument("--picture", type=Path, help="picture of limits and growth")
     given = parser.parse_args(argv)
-    rows = []
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    rows = [measure_bytes(cores, given.repeats)]
     searches: tuple[Search, ...] = ("integer", "grid")
     for backend in given.backends:
+        for size in given.sizes:  # first: the first call of the first one compiles
+            rows.append(measure_growth(backend, size, given.repeats, given.seed))
+        rows.append(measure_functions(backend, cores, given.repeats))
         rows.append(measure_points(backend, given.points, given.repeats, given.seed))
         for search in searches:
             rows.append(
                 measure_search(backend, search, given.allocations, given.repeats, given.seed)
             )
             rows.append(measure_table(backend, search, given.repeats, given.seed))
+    rows = with_shares(rows)
     write_measurements(Measurement._fields, rows, given.out)
+    if given.picture is not None:
+        from goodalloc.experiments.reporting.plots import save
+        from goodalloc.experiments.reporting.roofline_plot import plot_limits
+
+        save(plot_limits(rows), given.picture)
     return 0
 
 

@@ -28,7 +28,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 #: Benchmarks that write CSV files: those that write one, and those that write a folder of them.
-FILES = ("agent", "fitting", "goodput", "nodes", "noise_scale", "round", "sia", "start_up")
+FILES = (
+    "agent",
+    "fitting",
+    "goodput",
+    "nodes",
+    "noise_scale",
+    "round",
+    "sia",
+    "start_up",
+)
 FOLDERS = ("genetic", "original")
 
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 from goodalloc.experiments.cli.output import FAILED, INTERRUPTED, Output, make_folder
 from goodalloc.experiments.cli.types import uniform_size
+from goodalloc.experiments.live.engines import LocalEngine
 from goodalloc.experiments.live.gpu_leases import gpus_of_machine
 from goodalloc.experiments.live.launcher import Launcher, LaunchFailed
+from goodalloc.experiments.live.ray_engine import RayEngine
 from goodalloc.experiments.live.scheduler import LiveScheduler, live_policy
 from goodalloc.experiments.support.stop_request import stop_request
 from goodalloc.models.round.cluster import Cluster, NodeGroup
@@ -21,10 +23,13 @@ from goodalloc.solvers.policies.policy_table import POLICIES, PolicyOptions
 if TYPE_CHECKING:
     import argparse
 
+    from goodalloc.experiments.live.engines import Engine
+
 
 def schedule_command(arguments: argparse.Namespace) -> Output:
     """Schedule until a stop request or, with ``--until-done``, until all jobs are done."""
-    cluster = _cluster(arguments)
+    engine = None if arguments.on is None else RayEngine(arguments.on)
+    cluster = _cluster(arguments) if engine is None else _nodes(arguments, engine)
     rules = OSDI21.replace(restart_delay=arguments.restart_delay)
     options = PolicyOptions(rules, arguments.seed, arguments.seconds)
     policy = live_policy(arguments.policy, options)
@@ -40,6 +45,7 @@ def schedule_command(arguments: argparse.Namespace) -> Output:
             say=log_line,
             trusting=arguments.policy in POLICIES,
             similar=arguments.similar,
+            watch=None if engine is None else engine.cluster,
         )
         totals = scheduler.run()
         code = INTERRUPTED if stopped() else 0
@@ -72,6 +78,22 @@ def _cluster(arguments: argparse.Namespace) -> Cluster:
     return Cluster(tuple(NodeGroup(name, nodes, gpus) for name, nodes, gpus, _ in groups))
 
 
+def _nodes(arguments: argparse.Namespace, engine: RayEngine) -> Cluster:
+    """Return the nodes of a Ray cluster.
+
+    Raises
+    ------
+    ValueError
+        If the command names nodes, too, or the cluster has none.
+    """
+    if not (arguments.group is arguments.nodes is arguments.gpus_per_node is None):
+        raise ValueError("argument --on: the nodes are Ray's; expected no others.")
+    cluster = engine.cluster()
+    if cluster is None:
+        raise ValueError(f"Cluster 'ray:{arguments.on}' has no GPU and no CPU; expected some.")
+    return cluster
+
+
 def launch_command(arguments: argparse.Namespace) -> Output:
     """Train a job to its end on the slots that its scheduler allocates."""
     program = tuple(arguments.program)
@@ -87,7 +109,7 @@ def launch_command(arguments: argparse.Namespace) -> Output:
             retries=arguments.retries,
             stopped=stopped,
             say=log_line,
-            gpus=gpus_of_machine() if arguments.gpus is None else arguments.gpus,
+            engine=_engine(arguments),
         )
         make_folder(arguments.cluster)
         try:
@@ -99,6 +121,22 @@ def launch_command(arguments: argparse.Namespace) -> Output:
         f"failures: {launched.failures}"
     )
     return Output(text, {**launched._asdict(), "error": ""})
+
+
+def _engine(arguments: argparse.Namespace) -> Engine:
+    """Return what starts the replicas.
+
+    Raises
+    ------
+    ValueError
+        If GPUs of this machine are given for a cluster of Ray.
+    """
+    if arguments.on is None:
+        gpus = gpus_of_machine() if arguments.gpus is None else arguments.gpus
+        return LocalEngine(Path(arguments.cluster), gpus)
+    if arguments.gpus is not None:
+        raise ValueError("argument --gpus: expected none with --on, as Ray assigns GPUs.")
+    return RayEngine(arguments.on)
 
 
 def log_line(text: str) -> None:

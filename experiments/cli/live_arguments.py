@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import argparse
 
 from goodalloc.experiments.cli.types import gpus_per_node, group, number, whole
 
-if TYPE_CHECKING:
-    import argparse
-
 CLUSTER_HELP = "folder that the scheduler and its jobs share"
+
+
+ON_HELP = "Ray cluster, as ray for the one of this machine, ray:HOST:6379 or ray:ray://HOST:10001 "
+
+
+def ray_address(text: str) -> str:
+    """Return the address in ``ray[:ADDRESS]``.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        If the text names another engine.
+    """
+    engine, _, address = text.partition(":")
+    if engine != "ray":
+        raise argparse.ArgumentTypeError(f"got '{text}'; expected ray or ray:ADDRESS")
+    return address or "auto"
 
 
 def add_launch(parser: argparse.ArgumentParser) -> None:
@@ -39,6 +53,13 @@ def add_launch(parser: argparse.ArgumentParser) -> None:
         "lists, or none: CPUs)",
     )
     parser.add_argument(
+        "--on",
+        type=ray_address,
+        metavar="ray[:ADDRESS]",
+        help=ON_HELP + "that starts the replicas on the nodes of the allocation (default: "
+        "processes of this machine)",
+    )
+    parser.add_argument(
         "--retries",
         type=whole(0),
         default=3,
@@ -50,7 +71,8 @@ def add_launch(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="COMMAND",
         help="after --: the program of every replica and its arguments, a training by "
-        "AgentOptions.of_launcher; it runs on this machine, with torchrun's variables",
+        "AgentOptions.of_launcher; it runs here or, with --on, on nodes of the cluster, with "
+        "torchrun's variables",
     )
 
 
@@ -70,6 +92,13 @@ def add_schedule(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="NAME:NODES:GPUS",
         help="a group of nodes, instead of --nodes and --gpus-per-node; repeatable",
+    )
+    parser.add_argument(
+        "--on",
+        type=ray_address,
+        metavar="ray[:ADDRESS]",
+        help=ON_HELP + "whose nodes are allocated, in place of those named here; they may join, "
+        "leave and die",
     )
     parser.add_argument(
         "--policy",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
 from goodalloc.data.files.instance import read_instance, write_instance
-from goodalloc.data.files.measured_profile import FITS, NO_MEMORY, read_measured_profile, read_rows
+from goodalloc.data.files.measured_profile import FITS, read_measured_profile, read_rows
 from goodalloc.data.files.model_file import write_model
 from goodalloc.data.files.model_table import model_to_dict
 from goodalloc.experiments.cli.output import Output, check_target, drawing, make_folder
@@ -24,10 +24,13 @@ from goodalloc.experiments.measure.profile_fit import (
     error_rows,
     fit_profile,
     goodput_model,
+    methods_for,
     with_jobs,
 )
+from goodalloc.experiments.measure.profile_table import SHOWN, shown_row, summary
 from goodalloc.experiments.reporting.progress import progress_bar
 from goodalloc.experiments.reporting.report import for_machines, text_table
+from goodalloc.experiments.studies.framework.records import table_of
 from goodalloc.experiments.support.extras import require_extra
 from goodalloc.experiments.support.folder_lock import locked
 from goodalloc.experiments.tasks.task import find_task, task_digest
@@ -43,36 +46,31 @@ if TYPE_CHECKING:
 #: Seconds within which the processes of a killed measurement end.
 LAST_ORDER = 2.0
 
-#: Columns of the printed table.
-SHOWN = (
-    "nodes",
-    "replicas",
-    "atomic_batch_size",
-    "accumulation_steps",
-    "outcome",
-    "pass_s",
-    "update_s",
-    "step_s",
-    "step_error",
-    "repetitions",
-    "quiet",
-)
-
-
 #: Accumulated passes, and time limit of a configuration, of one training and of all.
 ONE, ALL = ((0, 1), 5.0), ((0,), 1.5)
+
+#: Seconds of each run of two trainings beside each other.
+BESIDE = 2.0
 
 
 def measure_command(arguments: argparse.Namespace) -> Output:
     """Measure a training, or all that ship, in every configuration that the files lack."""
     require_extra("measure", "Command measure")
-    if arguments.all == (arguments.model is not None):
-        raise ValueError("argument model: expected a training, or --all in its place.")
+    trainings = 0 if arguments.all else 2 if arguments.beside else 1
+    if len(arguments.model) != trainings:
+        raise ValueError(
+            f"argument model: got {len(arguments.model)} trainings; expected one, or two with "
+            "--beside, or none with --all."
+        )
     size, devices = launched_size(os.environ), Devices.here(arguments.backend)
     if arguments.all and size is not None:
         raise ValueError("argument --all: got torchrun's processes; expected none.")
     if arguments.all:
         return _measure_all(arguments, devices)
+    if arguments.beside:
+        if size is not None:
+            raise ValueError("argument --beside: got torchrun's processes; expected none.")
+        return _measure_beside(arguments, devices)
     return _measure_one(arguments, size, devices)
 
 
@@ -89,7 +87,7 @@ def _measure_all(arguments: argparse.Namespace, devices: Devices) -> Output:
     folder, profiles = make_folder(arguments.out), {}
     for name, (task, execution) in everything(devices).items():
         path = folder / f"{name}.csv"
-        own = {"model": task, "precision": execution.precision, "out": str(path)}
+        own = {"model": [task], "precision": execution.precision, "out": str(path)}
         _measure_one(argparse.Namespace(**vars(arguments) | own), None, devices)
         if any(row["outcome"] == FITS for row in read_rows(path)):
             profiles[name] = read_measured_profile(path)
@@ -102,21 +100,55 @@ def _measure_all(arguments: argparse.Namespace, devices: Devices) -> Output:
     return Output(f"{text_table(rows, BestSpeed._fields)}\n\n{text}", for_machines(rows))
 
 
+def _measure_beside(arguments: argparse.Namespace, devices: Devices) -> Output:
+    """Measure two trainings on one device, alone and at once."""
+    from goodalloc.experiments.measure.beside import (
+        ROUNDS,
+        Training,
+        fitted_sharing,
+        rates_beside,
+    )
+
+    check_target(arguments.out)
+    path, sizes = Path(arguments.out), arguments.batch_sizes
+    if len(sizes) not in (0, 2):
+        raise ValueError(f"argument --batch-sizes: got {len(sizes)}; expected one a training.")
+    sizes = sizes or tuple(find_task(name).smallest_batch for name in arguments.model)
+    one, other = (Training(*pair) for pair in zip(arguments.model, sizes, strict=True))
+    with (
+        locked(path.resolve().parent, patience=LAST_ORDER) as lock,
+        progress_bar("measure", ROUNDS, quiet=arguments.json) as bar,
+    ):
+        found = rates_beside(
+            one,
+            other,
+            devices,
+            _execution(arguments),
+            seconds=BESIDE if arguments.seconds is None else arguments.seconds,
+            seed=arguments.seed,
+            keeps=lock,
+            report=lambda: bar.update(1),
+        )
+    rows = table_of(found)
+    write_atomically(path, csv_text(rows, tuple(rows[0])))
+    text = f"loss of fair sharing: {fitted_sharing(found).loss:.3f}\nwritten to {path}"
+    return Output(f"{text_table(rows, tuple(rows[0]))}\n\n{text}", for_machines(rows))
+
+
 def _measure_one(arguments: argparse.Namespace, size: int | None, devices: Devices) -> Output:
     """Measure a training."""
     accumulation, seconds = ALL if arguments.all else ONE
     plan = MeasurePlan(
-        model=arguments.model,
+        model=arguments.model[0],
         replicas=_replicas(arguments.replicas, size, devices),
         accumulation=accumulation if arguments.accumulation is None else arguments.accumulation,
         batch_sizes=arguments.batch_sizes,
         error=arguments.error,
         seconds=seconds if arguments.seconds is None else arguments.seconds,
+        visits=arguments.visits,
         memory_gib=arguments.memory,
         seed=arguments.seed,
-        execution=Execution(
-            arguments.precision, arguments.compiled, channels_last=arguments.channels_last
-        ),
+        execution=_execution(arguments),
     )
     find_task(plan.model)
     check_target(arguments.out)
@@ -156,13 +188,20 @@ def _measure(
         **conditions,
     }
     sizes = plan.batch_sizes or tuple(doubled(task))
-    steps = len(sizes) * len(plan.replicas) * len(plan.accumulation)
+    steps = len(sizes) * len(plan.replicas) * len(plan.accumulation) * plan.visits
     with (
         locked(path.resolve().parent, patience=LAST_ORDER) as lock,
         progress_bar("measure", steps, quiet=arguments.json) as bar,
     ):
         measuring = Measuring(
-            plan, task, path, facts, lambda: start(lock), lambda: bar.update(1), devices
+            plan,
+            task,
+            path,
+            facts,
+            lambda: start(lock),
+            lambda: bar.update(1),
+            devices,
+            None if arguments.trace is None else make_folder(arguments.trace),
         )
         try:
             measuring.run()
@@ -171,31 +210,13 @@ def _measure(
                 f"interrupted; {len(measuring.rows)} configurations are in {path}, and the same "
                 "command goes on from there."
             ) from None
-    rows = [_shown(row) for row in measuring.rows]
-    return Output(f"{text_table(rows, SHOWN)}\n\n{_summary(rows, path)}", for_machines(rows))
+    rows = [shown_row(row) for row in measuring.rows]
+    return Output(f"{text_table(rows, SHOWN)}\n\n{summary(rows, path)}", for_machines(rows))
 
 
-def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    """Return `row` with numbers parsed from their texts."""
-    found: dict[str, Any] = dict(row)
-    for name in SHOWN:
-        value = found.get(name, "")
-        if name == "outcome" or value == "":
-            continue
-        number = float(value)
-        found[name] = (
-            float(f"{number:.4g}") if name.endswith(("_s", "error", "quiet")) else int(number)
-        )
-    return found
-
-
-def _summary(rows: list[dict[str, Any]], path: Path) -> str:
-    measured = [row for row in rows if row["outcome"] == FITS]
-    lacking = [row["atomic_batch_size"] for row in rows if row["outcome"] == NO_MEMORY]
-    text = f"written to {path}: {len(measured)} configurations"
-    if lacking:
-        text += f"; memory does not hold {min(lacking)} examples per replica and pass"
-    return text
+def _execution(arguments: argparse.Namespace) -> Execution:
+    """Return how the training computes."""
+    return Execution(arguments.precision, arguments.compiled, channels_last=arguments.channels_last)
 
 
 def _replicas(given: tuple[int, ...] | None, size: int | None, devices: Devices) -> tuple[int, ...]:
@@ -251,7 +272,10 @@ def fit_command(arguments: argparse.Namespace) -> Output:
     if several and arguments.out is not None:
         raise ValueError(f"argument --out: got {len(profiles)} profiles; expected one with it.")
     instance = None if arguments.into is None else read_instance(arguments.into)
-    fits = {kind: fit_profile(profile, arguments.seed) for kind, profile in profiles.items()}
+    fits = {
+        kind: fit_profile(profile, arguments.seed, arguments.by)
+        for kind, profile in profiles.items()
+    }
     models = {
         kind: goodput_model(
             fit,
@@ -264,13 +288,13 @@ def fit_command(arguments: argparse.Namespace) -> Output:
     name = Path(next(iter(profiles.values())).facts["model"].rpartition(":")[2]).stem
     rows, texts = list[dict[str, Any]](), list[str]()
     for kind, fit in fits.items():
-        own = error_rows(fit)
+        own = _compared(fit, arguments.seed)
         rows += [{"gpu_type": kind, **row} for row in own] if several else own
         texts += [kind] if several else []
         texts += [text_table(own, tuple(own[0])), *_remarks(fit, models[kind])]
     if arguments.out is not None:
         ((kind, fit),) = fits.items()
-        write_model(arguments.out, name, models[kind], rows, fit.profile.facts)
+        write_model(arguments.out, name, models[kind], error_rows(fit), fit.profile.facts)
         texts.append(_draw_fit(arguments, fit, name))
     if instance is not None and arguments.into is not None:
         jobs = 1 if arguments.jobs is None else arguments.jobs
@@ -313,11 +337,22 @@ def _profiles(texts: list[str]) -> dict[str, MeasuredProfile]:
     return profiles
 
 
+def _compared(fit: ProfileFit, seed: int) -> list[dict[str, Any]]:
+    """Return the errors of a fit and, beside them, those of the other fits to its profile."""
+    others = (
+        fit_profile(fit.profile, seed, method)
+        for method in methods_for(fit.profile)
+        if method != fit.method
+    )
+    return [{"fit_to": one.method, **row} for one in (fit, *others) for row in error_rows(one)]
+
+
 def _remarks(fit: ProfileFit, model: GoodputModel) -> list[str]:
     """Return the parameters of a fit, and what it lacks."""
     profile = fit.profile
     texts = [
-        "\n".join(f"{key:<12} {value:.6g}" for key, value in model.throughput._asdict().items())
+        f"fitted to {fit.method}:\n"
+        + "\n".join(f"{key:<12} {value:.6g}" for key, value in model.throughput._asdict().items())
     ]
     if profile.left_out:
         noun = "configuration" if profile.left_out == 1 else "configurations"

@@ -23,7 +23,7 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `goodalloc measure`."""
     parser.add_argument(
         "model",
-        nargs="?",
+        nargs="*",
         help=f"{', '.join(TASKS)}, or a function that returns a TrainingTask, as "
         "package.module:function or file.py:function",
     )
@@ -31,6 +31,22 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
         "--all",
         action="store_true",
         help="measure all trainings that ship, on GPUs in every precision; --out is a folder",
+    )
+    parser.add_argument(
+        "--beside",
+        action="store_true",
+        help="measure two trainings on one GPU, or one core, alone and at once",
+    )
+    parser.add_argument(
+        "--trace",
+        metavar="FOLDER",
+        help="keep the profiler's traces of steps there, for a viewer (chrome://tracing)",
+    )
+    parser.add_argument(
+        "--visits",
+        type=whole(1),
+        default=3,
+        help="times that each configuration is measured, with others in between (default: 3)",
     )
     parser.add_argument(
         "--replicas",
@@ -68,7 +84,8 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seconds",
         type=number(0.0),
-        help="time limit of a configuration (default: 5; 1.5 with --all)",
+        help="time limit of a configuration, over all visits (default: 5; 1.5 with --all; 2 for "
+        "each run with --beside)",
     )
     parser.add_argument(
         "--memory",
@@ -108,6 +125,12 @@ def add_fit(parser: argparse.ArgumentParser) -> None:
         metavar="[TYPE=]PROFILE.csv",
         help="table written by `goodalloc measure`; of one model on several types of GPU, a table "
         "for each, so that added jobs have a mode for each type",
+    )
+    parser.add_argument(
+        "--by",
+        choices=("steps", "parts"),
+        help="fit whole steps, as Pollux does, or also the parts that the profiler saw "
+        "(default: what predicts held-out steps better)",
     )
     parser.add_argument(
         "--out", metavar="MODEL.json", help="write the model there, and a picture beside it"

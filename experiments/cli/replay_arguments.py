@@ -53,7 +53,7 @@ what:
   other systems     allox, hesrpt, slaq, themis, themis-auctions, themis-searches, gandiva,
                     antman, time-shares, gavel, gavel-cost, gavel-levels, gavel-load,
                     gavel-packing, traces; family compares all policies,
-                    profile-fits the models that ship
+                    profile-fits the models that ship, profile-parts what a profiler adds
   training here     digits-efficiency, adaptive-batch, elastic; training
 """
 

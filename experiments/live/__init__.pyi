@@ -1,7 +1,10 @@
+from .engines import Engine as Engine
+from .engines import LocalEngine as LocalEngine
 from .gpu_leases import GpuLeases as GpuLeases
 from .gpu_leases import gpus_of_machine as gpus_of_machine
 from .launcher import Launcher as Launcher
 from .launcher import LaunchFailed as LaunchFailed
+from .ray_engine import RayEngine as RayEngine
 from .replica_group import kill_replicas as kill_replicas
 from .scheduler import LiveScheduler as LiveScheduler
 from .scheduler import live_policy as live_policy

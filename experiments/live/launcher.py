@@ -1,4 +1,4 @@
-"""Launcher, which starts the replicas of a job on this machine as the scheduler allocates them.
+"""Launcher, which has the replicas of a job started as the scheduler allocates them.
 
 A launcher runs until its job ends. It holds the lock of the folder of the job, which shows the
 scheduler that the job is present (`cluster_folder.py`), waits until the job is allocated GPUs, and
@@ -11,10 +11,10 @@ starts as many replicas of its program, with the environment variables of torchr
   launcher fails after a number of failures in a row without progress, or after a failure once the
   training was over.
 
-All nodes of an allocation are assumed to be this machine: only the number of replicas matters. On
-one with GPUs each replica has its own (`gpu_leases.py`), once no other job has it any more. The
-launcher does not end replicas whose allocation changes: agents look at it themselves. Agents and
-launcher ignore an allocation that cannot be read: running jobs continue, and waiting jobs wait.
+An engine starts them (`engines.py`): as processes of this machine, or on the nodes of a Ray
+cluster, each on GPUs that no other job has. The launcher does not end replicas whose allocation
+changes: agents look at it themselves. Agents and launcher ignore an allocation that cannot be read:
+running jobs continue, and waiting jobs wait.
 
 A launcher that was asked to end ends its replicas. If it was killed, its first replica notices
 (`AgentReport.look`), writes a checkpoint and ends with all others. The next launcher of the job
@@ -45,8 +45,8 @@ from goodalloc.experiments.agent.cluster_folder import (
     job_folder,
 )
 from goodalloc.experiments.agent.options import EXIT_REALLOCATED
-from goodalloc.experiments.live.gpu_leases import GpuLeases
-from goodalloc.experiments.live.replica_group import ReplicaGroup, kill_replicas, replicas_left
+from goodalloc.experiments.live.engines import LocalEngine
+from goodalloc.experiments.live.replica_group import kill_replicas, replicas_left
 from goodalloc.experiments.support.folder_lock import (
     LOCK_SECONDS,
     is_locked,
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from goodalloc.experiments.live.gpu_leases import Lease
+    from goodalloc.experiments.live.engines import Engine, Group
 
 #: Seconds that replicas of a former launcher have to end, and others once one was reallocated.
 PATIENCE = 30.0
@@ -134,8 +134,8 @@ class Launcher:
         Seconds between two looks at files and processes.
     patience
         Seconds to wait for replicas that should end by themselves.
-    gpus
-        Names of the GPUs of this machine; none where CPUs compute.
+    engine
+        What starts the replicas; None for processes of this machine, on CPUs.
 
     Raises
     ------
@@ -153,7 +153,7 @@ class Launcher:
     say: Callable[[str], None] = lambda _: None
     glance: float = 0.2
     patience: float = PATIENCE
-    gpus: tuple[str, ...] = ()
+    engine: Engine | None = None
     _said: str = field(default="", init=False)
     _most_steps: int = field(default=0, init=False)
 
@@ -294,40 +294,38 @@ class Launcher:
         return read_placement(path, self.name) if path.exists() else {}
 
     def _train_when_free(self, placement: dict[str, int]) -> tuple[bool, str]:
-        """Train as soon as there are GPUs that no other job has, unless the allocation changes."""
-        leases = GpuLeases(self.cluster, self.gpus)
-        while True:
-            with leases.lease(sum(placement.values())) as lease:
-                if lease is not None:
-                    return self._train(placement, lease)
-            self._say("waits for GPUs that another job still has")
-            self._sleep()
-            placement = self._given()
-
-    def _train(self, placement: dict[str, int], lease: Lease) -> tuple[bool, str]:
-        """Run the replicas to their end; return whether the job is done, and any failure."""
-        count = sum(placement.values())
-        where = ", ".join(f"{node}: {gpus}" for node, gpus in placement.items())
-        self._say(f"{count} {'replica' if count == 1 else 'replicas'} ({where})")
+        """Train as soon as there is room that no other job has, unless the allocation changes."""
+        engine = LocalEngine(self.cluster) if self.engine is None else self.engine
         variables = {
             JOB_VARIABLE: self.name,
             CLUSTER_VARIABLE: str(self.cluster.resolve()),
             LAUNCHER_VARIABLE: str(ProcessIdentity.of(os.getpid())),
-            **lease.variables,
         }
-        with ReplicaGroup(self.command, count, self.folder, variables, lease.handles) as group:
-            deadline = float("inf")
-            while True:
-                codes = group.codes
-                wrong = [code for code in codes if code not in (None, 0, EXIT_REALLOCATED)]
-                if wrong:
-                    rank = codes.index(min(wrong, key=lambda code: code or 0))
-                    return False, _trouble(rank, codes[rank] or 0, group.last_words(rank))
-                if None not in codes or time.monotonic() > deadline:
-                    return set(codes) == {0}, ""
-                if EXIT_REALLOCATED in codes and deadline == float("inf"):
-                    deadline = time.monotonic() + self.patience
-                self._sleep()
+        while True:
+            with engine.start(self.command, placement, self.folder, variables) as group:
+                if group is not None:
+                    return self._train(placement, group)
+            self._say("waits for GPUs that another job still has, or for a node")
+            self._sleep()
+            placement = self._given()
+
+    def _train(self, placement: dict[str, int], group: Group) -> tuple[bool, str]:
+        """Watch the replicas to their end; return whether the job is done, and any failure."""
+        count = sum(placement.values())
+        where = ", ".join(f"{node}: {gpus}" for node, gpus in placement.items())
+        self._say(f"{count} {'replica' if count == 1 else 'replicas'} ({where})")
+        deadline = float("inf")
+        while True:
+            codes = group.codes
+            wrong = [code for code in codes if code not in (None, 0, EXIT_REALLOCATED)]
+            if wrong:
+                rank = codes.index(min(wrong, key=lambda code: code or 0))
+                return False, _trouble(rank, codes[rank] or 0, group.last_words(rank))
+            if None not in codes or time.monotonic() > deadline:
+                return set(codes) == {0}, ""
+            if EXIT_REALLOCATED in codes and deadline == float("inf"):
+                deadline = time.monotonic() + self.patience
+            self._sleep()
 
     def _finished(self) -> bool:
         """Return whether the agent reported the end of the training."""

@@ -73,11 +73,7 @@ class ReplicaGroup:
 
     def last_words(self, rank: int) -> str:
         """Return the last line of the output of a replica; empty if there is none."""
-        with self._log(rank).open("rb") as stream:
-            stream.seek(max(stream.seek(0, os.SEEK_END) - TAIL, 0))
-            lines = stream.read().decode("utf-8", errors="replace").split("\n")
-        shown = ("".join(filter(str.isprintable, line)).strip() for line in reversed(lines))
-        return next(filter(None, shown), "")
+        return last_line(log_of(self._folder, rank))
 
     def __enter__(self) -> Self:
         """Start the processes.
@@ -107,7 +103,7 @@ class ReplicaGroup:
 
     def _start(self, rank: int, variables: Mapping[str, str]) -> None:
         """Start a process and record its identity."""
-        with self._log(rank).open("ab") as log:
+        with log_of(self._folder, rank).open("ab") as log:
             process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.DEVNULL,
@@ -121,10 +117,6 @@ class ReplicaGroup:
         known = [ProcessIdentity.of(one.pid) for one in self._processes]
         texts = [str(one) for one in known if one.start]
         write_atomically(self._folder / REPLICAS, dump(texts) + "\n")
-
-    def _log(self, rank: int) -> Path:
-        """Return the path of the log of a replica."""
-        return self._folder / f"replica-{rank}.log"
 
     def end(self) -> None:
         """Ask running processes to end, and kill the remaining ones, with their children."""
@@ -149,6 +141,37 @@ class ReplicaGroup:
     def __exit__(self, *_: object) -> None:
         self.end()
         (self._folder / REPLICAS).unlink(missing_ok=True)
+
+
+def log_of(folder: Path, rank: int) -> Path:
+    """Return the path of the log of a replica.
+
+    Parameters
+    ----------
+    folder
+        Folder of the job.
+    rank
+        Index of the replica.
+    """
+    return folder / f"replica-{rank}.log"
+
+
+def last_line(log: Path) -> str:
+    """Return the last line of a log that can be printed; empty if there is none.
+
+    Parameters
+    ----------
+    log
+        The file; one that is not there has no line.
+    """
+    try:
+        with log.open("rb") as stream:
+            stream.seek(max(stream.seek(0, os.SEEK_END) - TAIL, 0))
+            lines = stream.read().decode("utf-8", errors="replace").split("\n")
+    except FileNotFoundError:
+        return ""
+    shown = ("".join(filter(str.isprintable, line)).strip() for line in reversed(lines))
+    return next(filter(None, shown), "")
 
 
 def replicas_left(folder: Path) -> list[ProcessIdentity]:

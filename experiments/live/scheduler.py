@@ -161,6 +161,9 @@ class LiveScheduler:
         Whether bounds of the policy are believed, as those of the shipped ones.
     similar
         Whether finished jobs that are similar tell what a job has not measured.
+    watch
+        Function that returns the nodes that are there now, None while there is none; jobs on
+        others lose what they had there. None where nodes stay.
     """
 
     folder: Path
@@ -173,6 +176,7 @@ class LiveScheduler:
     glance: float = 1.0
     trusting: bool = False
     similar: bool = False
+    watch: Callable[[], Cluster | None] | None = None
     _said: set[str] = field(default_factory=set, init=False)
     _decisions: int = field(default=0, init=False)
     _changes: int = field(default=0, init=False)
@@ -197,12 +201,26 @@ class LiveScheduler:
                 if self.until_done and (begun or self._seen) and not found.names:
                     self.round(found)  # an empty allocation
                     break
-                if found.names != last or (found.names and time.monotonic() >= due):
+                if (
+                    found.names != last
+                    or self._nodes_changed()
+                    or (found.names and time.monotonic() >= due)
+                ):
                     self.round(found)
                     last, due = found.names, time.monotonic() + self.interval
                 self._sleep()
         seconds = time.monotonic() - begin
         return Totals(self._decisions, self._changes, len(self._seen), seconds)
+
+    def _nodes_changed(self) -> bool:
+        """Take the nodes that are there now; return whether they are others than before."""
+        there = None if self.watch is None else self.watch()
+        if there is None or there == self.cluster:
+            return False
+        names = ", ".join(f"{node}: {gpus}" for node, gpus in _slots(there).items())
+        self.say(f"nodes: {names}")
+        self.cluster = there
+        return True
 
     def round(self, found: LiveJobs) -> None:
         """Decide once and write the decision; failures are reported.
@@ -309,3 +327,8 @@ class LiveScheduler:
         end = time.monotonic() + self.glance
         while not self.stopped() and (remaining := end - time.monotonic()) > 0.0:
             time.sleep(min(remaining, 0.1))
+
+
+def _slots(cluster: Cluster) -> dict[str, int]:
+    """Return the GPUs of every node by its name."""
+    return dict(zip(cluster.node_names, cluster.node_gpus.tolist(), strict=True))

@@ -1,3 +1,7 @@
+from .beside import SharedRate as SharedRate
+from .beside import Training as Training
+from .beside import fitted_sharing as fitted_sharing
+from .beside import rates_beside as rates_beside
 from .crew import Crew as Crew
 from .crew import LaunchedCrew as LaunchedCrew
 from .crew import LocalCrew as LocalCrew
@@ -14,5 +18,6 @@ from .profile_fit import ProfileFit as ProfileFit
 from .profile_fit import error_rows as error_rows
 from .profile_fit import fit_profile as fit_profile
 from .profile_fit import goodput_model as goodput_model
+from .profile_fit import methods_for as methods_for
 from .profile_fit import with_jobs as with_jobs
 from .profile_plot import plot_profile as plot_profile

@@ -1,7 +1,7 @@
 """Measurement of passes and steps of a real training in every configuration, for `goodalloc fit`.
 
-Each configuration is measured by `measured_configuration.py`; those that were disturbed all the
-time are measured once more at the end, and whenever the same command is run again.
+Each configuration is measured by `measured_configuration.py`, in several visits; those that were
+disturbed all the time are measured once more, and whenever the same command is run again.
 
 Without a list of batch sizes, these double from the smallest of the task, as long as memory holds
 them, the task allows them, and a step takes at most a part of the time; the largest size that
@@ -28,7 +28,7 @@ from goodalloc.data.files.measured_profile import (
 from goodalloc.experiments.measure.devices import CPUS
 from goodalloc.experiments.measure.execution import PLAIN
 from goodalloc.experiments.measure.machine_state import clock_state
-from goodalloc.experiments.measure.measured_configuration import Configuration, measure
+from goodalloc.experiments.measure.measured_configuration import Configuration, measure, pooled
 from goodalloc.experiments.measure.process import NO_MEMORY as LACKED_MEMORY
 from goodalloc.experiments.measure.rank import lacks_memory
 from goodalloc.experiments.support.processes import ProcessEnded
@@ -72,7 +72,9 @@ class MeasurePlan:
     error
         Target of the relative standard error of a mean.
     seconds
-        Time limit of a configuration, without its warm-up.
+        Time limit of a configuration, without its warm-ups, over all visits.
+    visits
+        Number of times that each configuration is measured, with all others in between.
     memory_gib
         Largest address space of a process; None for no limit.
     seed
@@ -93,6 +95,7 @@ class MeasurePlan:
     batch_sizes: tuple[int, ...] = ()
     error: float = 0.05
     seconds: float = 5.0
+    visits: int = 3
     memory_gib: float | None = None
     seed: int = 0
     execution: Execution = PLAIN
@@ -112,6 +115,7 @@ class MeasurePlan:
             require_number(f"Measure: {name}", getattr(self, name), 0.0, strict=True)
         if self.memory_gib is not None:
             require_number("Measure: memory", self.memory_gib, 0.0, strict=True)
+        require_count("Measure: visits", self.visits, 1)
         require_count("Measure: seed", self.seed, 0, 2**31 - 1)
 
 
@@ -152,6 +156,8 @@ class Measuring:
         Callback after every row.
     devices
         Devices of this machine.
+    traces
+        Folder that keeps the profiles of steps; None to keep none.
 
     Raises
     ------
@@ -166,6 +172,7 @@ class Measuring:
     start: Callable[[], Crew]
     report: Callable[[], object] = lambda: None
     devices: Devices = CPUS
+    traces: Path | None = None
     rows: Rows = field(default_factory=list, init=False)
     _crew: Crew | None = field(default=None, init=False)
 
@@ -200,6 +207,7 @@ class Measuring:
             else:
                 self._double()
             self._repeat_disturbed()
+            self._revisit()
         finally:
             self._end()
 
@@ -225,15 +233,29 @@ class Measuring:
     def _repeat_disturbed(self) -> None:
         """Measure planned configurations again that were disturbed all the time."""
         for place, row in enumerate(self.rows):
-            if int(row["replicas"]) not in self.plan.replicas:
-                continue
-            if row["outcome"] == FITS and float(row["quiet"]) == 0.0:
-                again = self._measured(
-                    Configuration(*(int(row[name]) for name in CONFIGURATION[1:]))
-                )
+            if row["outcome"] == FITS and float(row["quiet"]) == 0.0 and self._planned(row):
+                again = self._measured(_configuration(row))
                 if again["outcome"] == FITS and again["quiet"] > 0.0:
                     self.rows[place] = again
                     self._write()
+
+    def _revisit(self) -> None:
+        """Visit planned configurations again, in turn, until all were visited often enough."""
+        for visit in range(1, self.plan.visits):
+            for place, row in enumerate(self.rows):
+                if not self._planned(row) or row["outcome"] != FITS or float(row["quiet"]) == 0.0:
+                    continue
+                if int(row["visits"]) > visit:
+                    continue
+                again = self._measured(_configuration(row))
+                if again["outcome"] == FITS and again["quiet"] > 0.0:
+                    self.rows[place] = pooled(row, again)
+                    self._write()
+                self.report()
+
+    def _planned(self, row: Mapping[str, Any]) -> bool:
+        """Return whether a configuration has a number of replicas of the plan."""
+        return int(row["replicas"]) in self.plan.replicas
 
     def _longest(self, size: int) -> float:
         """Return the seconds of the longest step with a batch size."""
@@ -273,7 +295,8 @@ class Measuring:
         row = {"nodes": crew.nodes(wanted.replicas), **wanted._asdict(), **self.facts}
         row |= {"weights": crew.weights, **clock_state(self.devices)}
         try:
-            return row | measure(crew, wanted, self.plan.error, self.plan.seconds)
+            seconds = self.plan.seconds / self.plan.visits
+            return row | measure(crew, wanted, self.plan.error, seconds, self.traces)
         except ProcessEnded as error:
             if not _lacked(error):
                 raise
@@ -297,6 +320,11 @@ class Measuring:
         if self._crew is not None:
             self._crew.kill()
         self._crew = None
+
+
+def _configuration(row: Mapping[str, Any]) -> Configuration:
+    """Return the configuration of a row."""
+    return Configuration(*(int(row[name]) for name in CONFIGURATION[1:]))
 
 
 def _lacked(error: ProcessEnded) -> bool:

@@ -1,9 +1,11 @@
 r"""Fit of a throughput model to a measured profile, and its errors on held-out configurations.
 
-The seven parameters are fitted as in Pollux. The configurations (nodes, replicas, atomic batch
-size; the fit ignores accumulation, so those that differ in it alone stay together) are divided into
-five parts, each of which is held out once and has its share of every number of replicas. Errors of
-predicted times are the RMSLE (`statistics.py`) and the median of :math:`|\hat T_i / T_i - 1|`.
+The seven parameters are fitted to whole steps, as in Pollux, or to steps and the parts of them that
+the profiler tells apart (`models/fitting/step_parts.py`), where the update by the optimiser may
+have a term of its own. The configurations (nodes, replicas, atomic batch size; the fit ignores
+accumulation, so those that differ in it alone stay together) are divided into five parts, each of
+which is held out once and has its share of every number of replicas. Errors of predicted times are
+the RMSLE (`statistics.py`) and the median of :math:`|\hat T_i / T_i - 1|`.
 
 References
 ----------
@@ -16,7 +18,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -24,20 +26,30 @@ from goodalloc.experiments.reporting.statistics import rmsle
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.models.fitting.fit import fit_throughput
 from goodalloc.models.fitting.problem import Observations
+from goodalloc.models.fitting.step_parts import StepFit, fit_step_parts
 from goodalloc.models.goodput.model import BatchLimits, GoodputModel, validate
 from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
-from goodalloc.models.goodput.throughput_model import ThroughputParameters, gradient_time, step_time
+from goodalloc.models.goodput.throughput_model import ThroughputParameters
 from goodalloc.models.round.job import MOST_REPLICAS, Job
 from goodalloc.models.round.mode import Mode
-from goodalloc.models.support.validation import require_count, require_number
+from goodalloc.models.support.validation import require_choice, require_count, require_number
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from goodalloc.data.files.measured_profile import MeasuredProfile
     from goodalloc.models.round.instance import Instance
-    from goodalloc.models.support.array_types import Floats, Indices
+    from goodalloc.models.support.array_types import Flags, Floats, Indices
 
 #: Number of parts of the configurations.
 FOLDS = 5
+
+
+#: What a model is fitted to: whole steps; their parts, too; and with a term that Pollux lacks.
+Method = Literal["steps", "parts", "parts and update", "parts and contention"]
+
+#: Fits with no other terms than those of Pollux, of which a goodput model can be made.
+PLAIN: tuple[Method, ...] = ("steps", "parts")
 
 
 @dataclass(frozen=True)
@@ -48,18 +60,26 @@ class ProfileFit:
     ----------
     profile
         The measured profile.
-    parameters
-        Parameters fitted to all configurations.
+    method
+        What was fitted.
+    fitted
+        Fit to all configurations.
     fold
         Part of each configuration, of shape (configurations,).
     held_out
-        Parameters fitted without each part; none if there are too few configurations.
+        Fits without each part; none if there are too few configurations.
     """
 
     profile: MeasuredProfile
-    parameters: ThroughputParameters
+    method: Method
+    fitted: StepFit
     fold: Indices
-    held_out: tuple[ThroughputParameters, ...]
+    held_out: tuple[StepFit, ...]
+
+    @property
+    def parameters(self) -> ThroughputParameters:
+        """Parameters fitted to all configurations."""
+        return self.fitted.parameters
 
     def predicted(self, *, held_out: bool) -> tuple[Floats, Floats]:
         """Return predicted seconds of passes with their updates, and of steps.
@@ -69,20 +89,33 @@ class ProfileFit:
         held_out
             Whether each configuration is predicted by the fit that held it out.
         """
-        fits = self.held_out if held_out else (self.parameters,)
+        fits = self.held_out if held_out else (self.fitted,)
         which = self.fold if held_out else np.zeros_like(self.fold)
-        one = self.profile
-        passes = np.stack([gradient_time(fit, one.atomic_batch_size) for fit in fits])
-        steps = np.stack(
-            [
-                step_time(
-                    fit, one.nodes, one.replicas, one.atomic_batch_size, one.accumulation_steps
-                )
-                for fit in fits
-            ]
+        passes, steps = (
+            np.stack(times)
+            for times in zip(*(predicted_times(fit, self.profile) for fit in fits), strict=True)
         )
         every = np.arange(len(which))
         return passes[which, every], steps[which, every]
+
+    def step_error(self, *, held_out: bool) -> float:
+        """Return the RMSLE of predicted steps; `held_out` as in `predicted`."""
+        return rmsle(self.predicted(held_out=held_out)[1], self.profile.step_time)
+
+
+def predicted_times(fit: StepFit, profile: MeasuredProfile) -> tuple[Floats, Floats]:
+    """Return predicted seconds of passes with their updates, and of steps.
+
+    Parameters
+    ----------
+    fit
+        The fit.
+    profile
+        Profile with the configurations.
+    """
+    one = profile
+    times = fit.times(one.nodes, one.replicas, one.atomic_batch_size, one.accumulation_steps)
+    return times.passes + fit.update / (one.accumulation_steps + 1.0), times.steps
 
 
 def split_folds(profile: MeasuredProfile, seed: int) -> Indices:
@@ -106,7 +139,20 @@ def split_folds(profile: MeasuredProfile, seed: int) -> Indices:
     return fold[which.reshape(-1)]
 
 
-def fit_profile(profile: MeasuredProfile, seed: int = 0) -> ProfileFit:
+def methods_for(profile: MeasuredProfile) -> tuple[Method, ...]:
+    """Return what can be fitted to a profile: parts only where the profiler saw some.
+
+    Parameters
+    ----------
+    profile
+        The measured profile.
+    """
+    return get_args(Method) if profile.has_parts else ("steps",)
+
+
+def fit_profile(
+    profile: MeasuredProfile, seed: int = 0, method: Method | None = None
+) -> ProfileFit:
     """Fit a profile, once to all configurations and once without each part.
 
     Parameters
@@ -115,22 +161,51 @@ def fit_profile(profile: MeasuredProfile, seed: int = 0) -> ProfileFit:
         The measured profile.
     seed
         Seed of the parts.
+    method
+        What to fit; None for whole steps, or their parts, too, if steps that were held out are
+        then predicted better.
 
     Raises
     ------
     ValueError
-        If a configuration has more nodes than replicas, or a part of the configurations has no
-        usable measurement.
+        If the profile has no parts and the method needs some, a configuration has more nodes than
+        replicas, or a part of the configurations has no usable measurement.
     """
+    known = methods_for(profile)
+    if method is None:
+        plain = [fit_profile(profile, seed, one) for one in PLAIN if one in known]
+        return min(plain, key=lambda fit: fit.step_error(held_out=bool(fit.held_out)))
+    require_choice("Fit: method", method, known)
     fold = split_folds(profile, seed)
     parts = range(FOLDS) if len(np.unique(fold)) == FOLDS else range(0)
     masks = [np.ones(len(fold), dtype=bool), *(fold != part for part in parts)]
+    fits = fits_to(profile, masks, method)
+    return ProfileFit(profile, method, fits[0], fold, tuple(fits[1:]))
+
+
+def fits_to(profile: MeasuredProfile, masks: Sequence[Flags], method: Method) -> list[StepFit]:
+    """Return a fit to each of several selections of configurations.
+
+    Parameters
+    ----------
+    profile
+        The measured profile.
+    masks
+        Selections, each of shape (configurations,).
+    method
+        What to fit.
+    """
+    if method != "steps":
+        chosen = (profile.steps().select(mask) for mask in masks)
+        update, contention = (method.endswith(term) for term in ("update", "contention"))
+        return [
+            fit_step_parts(steps, update_apart=update, contention=contention) for steps in chosen
+        ]
     whole = profile.observations()
     repeated = (np.repeat(column, len(masks), axis=0) for column in whole[:-1])
     together = Observations._make([*repeated, np.stack(masks)])
-    found = fit_throughput(together).parameters
-    fits = [ThroughputParameters(*map(float, row)) for row in np.stack(found, axis=1)]
-    return ProfileFit(profile, fits[0], fold, tuple(fits[1:]))
+    found = np.stack(fit_throughput(together).parameters, axis=1)
+    return [StepFit(ThroughputParameters(*map(float, row))) for row in found]
 
 
 def error_rows(fit: ProfileFit) -> list[dict[str, Any]]:
@@ -185,9 +260,14 @@ def goodput_model(
     Raises
     ------
     ValueError
-        If `initial` < 1, `maximum` < `initial`, `noise_scale` < 0, or the limits contradict the
-        measured batch sizes.
+        If `initial` < 1, `maximum` < `initial`, `noise_scale` < 0, the limits contradict the
+        measured batch sizes, or the fit has terms that Pollux lacks.
     """
+    if fit.method not in PLAIN:
+        raise ValueError(
+            f"Fit: method is '{fit.method}'; expected one of {', '.join(PLAIN)}, as a goodput "
+            "model has no other terms."
+        )
     one = fit.profile
     sizes = one.atomic_batch_size.astype(int)
     totals = (one.replicas * one.atomic_batch_size * (one.accumulation_steps + 1)).astype(int)

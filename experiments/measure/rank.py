@@ -11,10 +11,15 @@ from __future__ import annotations
 import contextlib
 import gc
 import itertools
+import os
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goodalloc.experiments.measure.execution import PLAIN
+from goodalloc.experiments.measure.peak_memory import PeakMemory
 from goodalloc.experiments.measure.shared_cores import core_share, mark_core
+from goodalloc.experiments.measure.step_parts import profile_steps
 from goodalloc.experiments.support.device_clock import clock_of
 from goodalloc.experiments.support.torch_allocator import settle_allocator
 from goodalloc.experiments.tasks.task import find_task
@@ -24,12 +29,6 @@ if TYPE_CHECKING:
 
     from goodalloc.experiments.measure.execution import Execution
     from goodalloc.experiments.measure.shared_cores import CoreMark
-
-#: Names of the averaging of gradients in a profile, on CPUs and on GPUs.
-AVERAGING = ("gloo:all_reduce", "nccl:all_reduce", "ncclDevKernel_AllReduce")
-
-#: Parts of a step.
-PARTS = ("forward", "backward", "optimiser")
 
 #: Words in error messages of allocators.
 NO_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory", "bad_alloc")
@@ -94,7 +93,7 @@ class MeasuredRank:
         return sum(piece.numel() for piece in self._module.parameters())
 
     def obey(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Carry out an order: "probe", "train" or "split"."""
+        """Carry out an order: "probe", "train", "split" or "run"."""
         kind, replicas = order.pop("order"), order.pop("replicas")
         if self._rank >= replicas:
             return {}
@@ -102,6 +101,7 @@ class MeasuredRank:
             "probe": self._probe,
             "train": self._train,
             "split": self._split,
+            "run": self._run,
         }
         return functions[kind](replicas, **order)
 
@@ -171,33 +171,50 @@ class MeasuredRank:
             return 1.0
         return core_share(begin, mark_core(), waits=waits)
 
-    def _split(self, replicas: int, repetitions: int) -> dict[str, Any]:
-        """Return mean seconds of the parts of a step by the profiler; none if that is missing."""
-        try:
-            from torch.profiler import ProfilerActivity, profile
-        except ImportError:
-            return {}
-        module, activities = self._wrapped(replicas), [ProfilerActivity.CPU]
-        if self._device.type == "cuda":
-            activities += [ProfilerActivity.CUDA]
-        marks = []
-        with profile(activities=activities) as profiled:
-            for _ in range(repetitions):
-                marks += [self._clock.mark()]
-                loss = self._loss(module)
-                marks += [self._clock.mark()]
-                loss.backward()
-                marks += [self._clock.mark()]
-                self._update()
-                marks += [self._clock.mark()]
-        seconds = self._seconds(marks)
-        averaging = [
-            (event.time_range.start, event.time_range.end)
-            for event in profiled.events() or ()
-            if event.name.startswith(AVERAGING)
-        ]
-        found = {part: sum(seconds[i::4]) / repetitions for i, part in enumerate(PARTS)}
-        return found | {"synchronisation": covered(averaging) / 1e6 / repetitions}
+    def _split(self, replicas: int, repetitions: int, trace: str | None = None) -> dict[str, Any]:
+        """Return the parts of profiled steps, and the most memory; parts are none without profiler.
+
+        `trace` is the folder that keeps the profile, as ``replica-RANK.json.gz``.
+        """
+        module, examples = self._wrapped(replicas), len(self._batch[0])
+        file = None if trace is None else Path(trace) / f"replica-{self._rank}.json.gz"
+
+        def step(mark: Callable[[], None]) -> None:
+            drawn = self._task.draw_batch(examples, self._generator)
+            self._batch = self._execution.batch(drawn, self._device)
+            mark()
+            loss = self._loss(module)
+            mark()
+            loss.backward()
+            mark()
+            self._update()
+
+        memory = PeakMemory(self._device)
+        cuda = self._device.type == "cuda"
+        parts = profile_steps(step, repetitions, self._clock, cuda=cuda, trace=file)
+        return {"parts": parts, "memory": memory.mib()}
+
+    def _run(self, replicas: int, begin: float, seconds: float, core: int | None) -> dict[str, Any]:
+        """Run steps from a moment of the machine's clock on, for some seconds, pinned on a core.
+
+        Answers with the number of steps, their seconds, and the part of a core that they used.
+        """
+        if core is not None:
+            os.sched_setaffinity(0, {core})
+        module, steps = self._wrapped(replicas), 0
+        time.sleep(max(begin - time.monotonic(), 0.0))
+        first, used = time.monotonic(), time.process_time()
+        while (last := time.monotonic()) < begin + seconds or not steps:
+            mark = self._clock.mark()
+            self._step(module, 0)
+            self._clock.seconds(mark, self._clock.mark())  # waits for the device
+            steps += 1
+        taken = last - first
+        return {
+            "steps": steps,
+            "seconds": taken,
+            "core": min((time.process_time() - used) / taken, 1.0),
+        }
 
     def _wrapped(self, replicas: int) -> Any:
         """Return the module as `replicas` replicas train it."""
@@ -235,12 +252,3 @@ class MeasuredRank:
     def _seconds(self, marks: Sequence[Any]) -> list[float]:
         """Return the seconds between each mark and the next."""
         return [self._clock.seconds(begin, end) for begin, end in itertools.pairwise(marks)]
-
-
-def covered(intervals: Sequence[tuple[float, float]]) -> float:
-    """Return the length of the union of intervals, each (begin, end)."""
-    total, reached = 0.0, float("-inf")
-    for begin, end in sorted(intervals):
-        total += max(end - max(begin, reached), 0.0)
-        reached = max(reached, end)
-    return total

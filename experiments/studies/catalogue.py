@@ -279,6 +279,11 @@ OTHERS: Mapping[str, Entry] = {
         "training.profile_fits:PROFILE_FITS",
         minutes=0.1,
     ),
+    "profile-parts": Entry(
+        "Errors of fitted steps by the number of configurations: whole steps, or their parts, too",
+        "training.profile_parts:PROFILE_PARTS",
+        minutes=3,
+    ),
     "predictability": Entry(
         "AITurbo (HPDC'21): predictable and unpredictable jobs told apart, by what is known when",
         "predictability.study:PREDICTABILITY",

@@ -45,6 +45,7 @@ DRAWABLE = (
     "themis-searches",
     "themis-auctions",
     "profile-fits",
+    "profile-parts",
     "exchange",
     "aiturbo-conditions",
 )

@@ -264,7 +264,7 @@ def _on_dask(
     try:
         client = Client(**where, timeout=PATIENCE, set_as_default=False)
     except Exception as error:  # of any type: the cluster cannot be used
-        raise _unreachable("dask", address, error) from error
+        raise unreachable("dask", address, error) from error
     with client:
         for future in as_completed(client.map(function, items, pure=False), loop=client.loop):
             yield future.result()
@@ -278,10 +278,10 @@ def _on_ray(
     from ray.exceptions import RayTaskError
 
     try:
-        _knock(address)
+        knock(address)
         connection: Any = ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
     except Exception as error:  # of any type: the cluster cannot be used
-        raise _unreachable("ray", address, error) from error
+        raise unreachable("ray", address, error) from error
     with connection:
         remote: Any = ray.remote(_call)  # Ray refuses callables that are no functions
         pending = [remote.remote(function, item) for item in items]
@@ -298,7 +298,7 @@ def _call(function: Callable[[Item], Outcome], item: Item) -> Outcome:
     return function(item)
 
 
-def _knock(address: str) -> None:
+def knock(address: str) -> None:
     """Connect once, as Ray retries an unreachable address for minutes and then ends the process."""
     if address == "auto":  # resolved as the documentation of Ray describes
         latest = Path(tempfile.gettempdir(), "ray", "ray_current_cluster")
@@ -316,7 +316,7 @@ def _host_and_port(address: str) -> tuple[str, int]:
     return parts.hostname, parts.port
 
 
-def _unreachable(kind: Kind, address: str, error: Exception) -> ValueError:
+def unreachable(kind: Kind, address: str, error: Exception) -> ValueError:
     """Return the error of a cluster that cannot be reached."""
     reason = " ".join(str(error).split()).rstrip(".")
     return ValueError(f"Cluster '{kind}:{address}' cannot be reached ({reason}).")

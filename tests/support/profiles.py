@@ -36,6 +36,7 @@ def row(
         "step_s": last + accumulation * 0.95 * whole,
         "pass_error": 0.01,
         "step_error": 0.01,
+        "visits": 1,
         "repetitions": 10,
         "measuring_s": 1.0,
         "quiet": 1.0,

@@ -13,6 +13,7 @@ import pytest
 
 from goodalloc.data.files.allocation import write_placements
 from goodalloc.experiments.agent.cluster_folder import allocation_file
+from goodalloc.experiments.live.engines import LocalEngine
 from goodalloc.experiments.live.gpu_leases import GpuLeases, gpus_of_machine
 from goodalloc.experiments.live.launcher import Launcher
 from tests.support.replay.waiting import eventually
@@ -41,7 +42,8 @@ def allocate(cluster: Path, **placements: dict[str, int]) -> None:
 def launcher(cluster: Path, name: str, gpus: tuple[str, ...] = GPUS, **options: Any) -> Launcher:
     """Of a job that sees made-up GPUs."""
     command = (sys.executable, "-S", "-c", PROGRAM)
-    return Launcher(cluster, name, command, glance=0.01, gpus=gpus, **options)
+    engine = LocalEngine(cluster, gpus)
+    return Launcher(cluster, name, command, glance=0.01, engine=engine, **options)
 
 
 def seen(cluster: Path, name: str, replica: int = 0) -> str:
@@ -85,7 +87,7 @@ def test_two_jobs_have_different_gpus_and_a_third_waits(tmp_path: Path) -> None:
         thread.start()
         if name != "three":
             eventually(partial(seen, tmp_path, name))
-    eventually(lambda: "three: waits for GPUs that another job still has" in lines)
+    eventually(lambda: "three: waits for GPUs that another job still has, or for a node" in lines)
     assert [seen(tmp_path, "one", replica) for replica in (0, 1)] == ["0,1 0", "0,1 1"]
     assert seen(tmp_path, "two") == "2 0"
     assert seen(tmp_path, "three") == ""

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from goodalloc.data.files.measured_profile import SINCE, read_measured_profile, rows_as_text
+from goodalloc.data.files.measured_profile import (
+    NOT_SEEN,
+    SINCE,
+    read_measured_profile,
+    rows_as_text,
+)
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.measure.execution import PLAIN, Execution
 from goodalloc.experiments.tasks.task import find_task
@@ -97,7 +102,7 @@ def test_files_of_earlier_versions_were_computed_plainly(tmp_path: Path) -> None
     """Their columns are three fewer."""
     path = tmp_path / "profile.csv"
     lines = [line.split(",") for line in rows_as_text(some_rows()).splitlines()]
-    kept = [place for place, name in enumerate(lines[0]) if name not in SINCE]
+    kept = [place for place, name in enumerate(lines[0]) if name not in SINCE | NOT_SEEN]
     text = "\n".join(",".join(line[place] for place in kept) for line in lines)
     path.write_text(text + "\n", encoding="utf-8")
     facts = read_measured_profile(path).facts

@@ -38,7 +38,7 @@ class Pretended:
             self.size = order["atomic_batch_size"]
             return [{"fits": True}] * replicas
         if order["order"] == "split":
-            return [dict.fromkeys(("forward", "backward", "optimiser"), 1e-3)] * replicas
+            return [{"parts": [], "memory": None}] * replicas
         seconds = [1e-3 * self.size] * order["repetitions"]
         one = {"passes": seconds, "updates": seconds, "steps": seconds, "core": 1.0}
         return [one] * replicas
@@ -113,8 +113,8 @@ def test_the_best_speed_is_that_of_all_replicas_in_the_fastest_configuration(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "argument model: expected a training, or --all in its place"),
-        (["resnet", "--all"], "argument model: expected a training, or --all in its place"),
+        ([], "argument model: got 0 trainings; expected one, or two with --beside, or none"),
+        (["resnet", "--all"], "argument model: got 1 trainings"),
     ],
 )
 def test_one_training_or_all_is_asked_for(

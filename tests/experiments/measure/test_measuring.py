@@ -19,10 +19,11 @@ from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.measure import machine_state, measuring
 from goodalloc.experiments.measure.crew import LAUNCHED, launched_size
 from goodalloc.experiments.measure.devices import CPUS, Devices
-from goodalloc.experiments.measure.measured_configuration import relative_error
+from goodalloc.experiments.measure.measured_configuration import pooled, relative_error
 from goodalloc.experiments.measure.measuring import MeasurePlan, Measuring, doubled
 from goodalloc.experiments.measure.process import NO_MEMORY as LACKED_MEMORY
-from goodalloc.experiments.measure.rank import covered, lacks_memory
+from goodalloc.experiments.measure.rank import lacks_memory
+from goodalloc.experiments.measure.step_parts import StepParts
 from goodalloc.experiments.support import extras
 from goodalloc.experiments.support.processes import ProcessEnded
 from goodalloc.experiments.tasks.task import TASKS, TrainingTask, find_task, task_digest
@@ -62,7 +63,9 @@ class Pretended:
                 raise ProcessEnded(f"a process ended while {doing}", self.code, "")
             return {"fits": self.size <= self.holds}
         if kind == "split":
-            return {"forward": 0.01, "backward": 0.02, "optimiser": 0.001}
+            waits = 0.004 * (replicas > 1)
+            parts = StepParts(1e-4, 0.01, 0.02, 1e-3, waits, waits / 4, 2e-3)
+            return {"parts": [parts] * order["repetitions"], "memory": 100.0}
         passes = float(gradient_time(TRUTH, self.size))
         last = float(step_time(TRUTH, 1, replicas, self.size, 0.0))
         core = next(self.cores, 1.0)
@@ -194,11 +197,68 @@ def test_disturbed_blocks_are_left_out(tmp_path: Path) -> None:
     assert float(row["pass_s"]) == pytest.approx(0.9 * gradient_time(TRUTH, 8), rel=1e-6)
 
 
+@given(
+    values=st.lists(st.floats(0.1, 10.0), min_size=2, max_size=6),
+    sizes=st.lists(st.integers(1, 9), min_size=6, max_size=6),
+)
+def test_visits_are_pooled_as_their_mean_and_its_error(
+    values: list[float], sizes: list[int]
+) -> None:
+    """As by hand, of any number of visits; repetitions add up, the most memory is kept."""
+    visits: list[dict[str, Any]] = [
+        {
+            "visits": 1,
+            "quiet": 1.0,
+            "pass_s": value,
+            "update_s": value / 2,
+            "step_s": 2 * value,
+            "pass_error": 0.3,
+            "step_error": 0.3,
+            "synchronisation_s": value,
+            "overlap_s": value / 4,
+            "synchronisation_error": 0.1,
+            "overlap_error": 0.1,
+            "peak_memory_mib": float(size),
+            "repetitions": size,
+            "measuring_s": 1.0,
+        }
+        for value, size in zip(values, sizes, strict=False)
+    ]
+    row = visits[0]
+    for again in visits[1:]:
+        row = pooled(row, again)
+    mean, error = np.mean(values), np.std(values, ddof=1) / np.sqrt(len(values))
+    assert row["visits"] == len(values)
+    assert row["step_s"] == pytest.approx(2 * mean)
+    assert row["step_error"] == pytest.approx(error / mean, abs=1e-9)
+    assert row["overlap_error"] == pytest.approx(error / 4 / mean, abs=1e-9)
+    assert row["repetitions"] == sum(sizes[: len(values)])
+    assert row["peak_memory_mib"] == max(sizes[: len(values)])
+
+
+def test_every_configuration_is_visited_with_all_others_in_between(tmp_path: Path) -> None:
+    """Three times by default; what was disturbed in a later visit is visited by the next run."""
+    path, crew = tmp_path / "profile.csv", Pretended()
+    plan = MeasurePlan("perceptron", (1, 2), (0,), (4, 8))
+    found = measured(path, plan, crew)
+    order = [(1, 4), (2, 4), (1, 8), (2, 8)]
+    assert crew.probed == order * 3
+    assert {row["visits"] for row in read_rows(path)} == {"3"}
+    assert all(row["step_error"] == 0.0 for row in found.rows)
+    disturbed = tmp_path / "disturbed.csv"
+    crew = Pretended()
+    crew.cores = iter([1.0] * 12 + [0.5] * 10_000)  # those of a visit, with its warm-up
+    measured(disturbed, MeasurePlan("perceptron", (1,), (0,), (8,)), crew)
+    assert [row["visits"] for row in read_rows(disturbed)] == ["1"]
+    measured(disturbed, MeasurePlan("perceptron", (1,), (0,), (8,)), Pretended())
+    assert [row["visits"] for row in read_rows(disturbed)] == ["3"]
+
+
 def test_what_was_disturbed_all_the_time_is_measured_once_more(tmp_path: Path) -> None:
     """In the end, and by the next command; the undisturbed row takes its place."""
     path, crew = tmp_path / "profile.csv", Pretended()
     crew.cores = iter([0.5] * 10_000)
-    plan = MeasurePlan("perceptron", (1,), (0,), (8, 16), seconds=0.05)
+    plan = MeasurePlan("perceptron", (1,), (0,), (8, 16), seconds=0.05, visits=1)
     measured(path, plan, crew)
     assert [size for _, size in crew.probed] == [8, 16, 8, 16]
     slow = [float(row["pass_s"]) for row in read_rows(path)]
@@ -246,15 +306,6 @@ def test_the_relative_error_is_that_of_the_mean_in_any_unit(
     by_hand = np.sqrt((deviations**2).sum() / (count - 1) / count) / np.mean(values)
     assert relative_error([scale * v for v in values]) == pytest.approx(by_hand, abs=1e-9)
     assert relative_error(values[:1]) == np.inf
-
-
-@given(
-    intervals=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)).map(sorted), max_size=8)
-)
-def test_intervals_that_overlap_count_once(intervals: list[list[int]]) -> None:
-    """As seconds that are ticked off one by one."""
-    ticked = {tick for begin, end in intervals for tick in range(begin, end)}
-    assert covered([(begin, end) for begin, end in intervals]) == len(ticked)
 
 
 @given(least=st.integers(1, 100), more=st.integers(0, 10_000))

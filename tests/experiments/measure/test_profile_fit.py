@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import pytest
@@ -16,16 +16,19 @@ from goodalloc.data.files.model_file import read_model
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.measure.profile_fit import (
     FOLDS,
+    Method,
     error_rows,
     fit_profile,
     goodput_model,
+    methods_for,
     split_folds,
 )
+from goodalloc.models.goodput.throughput_model import gradient_time, synchronisation_time
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
 from goodalloc.solvers import solve
-from tests.support.profiles import row, some_rows
+from tests.support.profiles import TRUTH, row, some_rows
 
 if TYPE_CHECKING:
     import subprocess
@@ -173,6 +176,71 @@ def test_profiles_that_do_not_belong_together_are_refused(
     assert main(["fit", *(text.format(*files) for text in named)]) == 2
     assert sentence in capsys.readouterr().err
     assert files[3].read_bytes() == before
+
+
+def rows_with_parts(factor: float = 1.0) -> list[dict[str, object]]:
+    """Rows whose synchronisation and overlap are those of the truth, times a factor."""
+    rows = []
+    for line in some_rows():
+        if line["accumulation_steps"] == 0:
+            gradient = float(gradient_time(TRUTH, line["atomic_batch_size"]))
+            waits = float(synchronisation_time(TRUTH, line["nodes"], line["replicas"]))
+            overlap = max(gradient + waits - line["step_s"], 0.0)
+            several = line["replicas"] > 1
+            line |= {
+                "synchronisation_s": factor * waits * several,
+                "overlap_s": factor * overlap * several,
+                "synchronisation_error": 0.01,
+                "overlap_error": 0.01,
+            }
+        rows.append(line)
+    return rows
+
+
+def test_parts_are_fitted_beside_whole_steps_and_the_better_fit_is_taken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Four fits are compared; of two a model can be made."""
+    path = tmp_path / "parts.csv"
+    path.write_text(rows_as_text(rows_with_parts()), encoding="utf-8")
+    assert main(["fit", str(path), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["errors"]
+    assert {row["fit_to"] for row in told} == set(get_args(Method))
+    profile = read_measured_profile(path)
+    best = fit_profile(profile)
+    plain = [fit_profile(profile, method=method) for method in ("steps", "parts")]
+    assert best.step_error(held_out=True) == min(one.step_error(held_out=True) for one in plain)
+    assert told[0]["fit_to"] == best.method
+    contention = fit_profile(profile, method="parts and contention")
+    with pytest.raises(ValueError, match="a goodput model has no other terms"):
+        goodput_model(contention)
+
+
+@pytest.mark.parametrize("factor", [0.02, 50.0])
+def test_nonsense_of_a_profiler_changes_the_fit_to_parts(tmp_path: Path, factor: float) -> None:
+    """Its errors grow, so that the model is that of whole steps."""
+    path = tmp_path / "nonsense.csv"
+    path.write_text(rows_as_text(rows_with_parts()), encoding="utf-8")
+    right = fit_profile(read_measured_profile(path), method="parts")
+    path.write_text(rows_as_text(rows_with_parts(factor)), encoding="utf-8")
+    profile = read_measured_profile(path)
+    wrong = fit_profile(profile, method="parts")
+    assert wrong.parameters != right.parameters
+    assert wrong.step_error(held_out=True) > right.step_error(held_out=True)
+    assert fit_profile(profile).method == "steps"
+
+
+def test_a_profiler_that_saw_nothing_leaves_whole_steps(path: Path) -> None:
+    """Parts cannot be asked for then; more overlap than synchronisation is refused."""
+    profile = read_measured_profile(path)
+    assert methods_for(profile) == ("steps",)
+    with pytest.raises(ValueError, match="method is 'parts'; expected one of steps"):
+        fit_profile(profile, method="parts")
+    rows = [row | {"overlap_s": 123.0, "synchronisation_s": 12.3} for row in rows_with_parts()]
+    other = path.with_name("overlap.csv")
+    other.write_text(rows_as_text(rows), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"overlap_s is 123; expected at most synchronisation_s"):
+        read_measured_profile(other)
 
 
 def test_fitting_needs_no_pytorch(

@@ -1,0 +1,100 @@
+"""Engines, which start the replicas of a job: processes of this machine, or those of a cluster.
+
+A launcher asks its engine to start replicas on a placement and watches their exit codes; what they
+train, restarts and checkpoints are the launcher's and the agent's concern, whatever the engine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from goodalloc.experiments.live.gpu_leases import GpuLeases
+from goodalloc.experiments.live.replica_group import ReplicaGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+
+class Group(Protocol):
+    """Replicas that were started together."""
+
+    @property
+    def codes(self) -> list[int | None]:
+        """Exit codes so far, negative for a signal; None for running replicas."""
+        ...
+
+    def last_words(self, rank: int) -> str:
+        """Return the last line of the output of a replica; empty if there is none."""
+        ...
+
+
+class Engine(Protocol):
+    """Engine of a launcher."""
+
+    def start(
+        self,
+        command: Sequence[str],
+        placement: Mapping[str, int],
+        folder: Path,
+        variables: Mapping[str, str],
+    ) -> AbstractContextManager[Group | None]:
+        """Start replicas, which end with the context; None while others have their places.
+
+        Parameters
+        ----------
+        command
+            The program of a replica and its arguments.
+        placement
+            Number of replicas by node.
+        folder
+            Folder of the job, for logs.
+        variables
+            Environment variables, beside those of torchrun.
+
+        Raises
+        ------
+        ValueError
+            If the program cannot be started, or a node is not there.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class LocalEngine:
+    """Engine of this machine, which all nodes of a placement are taken to be.
+
+    Only the number of replicas matters. On a machine with GPUs each replica has its own
+    (`gpu_leases.py`).
+
+    Parameters
+    ----------
+    cluster
+        Folder of the cluster.
+    gpus
+        Names of the GPUs of this machine; none where CPUs compute.
+    """
+
+    cluster: Path
+    gpus: tuple[str, ...] = ()
+
+    @contextlib.contextmanager
+    def start(
+        self,
+        command: Sequence[str],
+        placement: Mapping[str, int],
+        folder: Path,
+        variables: Mapping[str, str],
+    ) -> Iterator[ReplicaGroup | None]:
+        """Start replicas as processes, as `Engine.start` says."""
+        count = sum(placement.values())
+        with GpuLeases(self.cluster, self.gpus).lease(count) as lease:
+            if lease is None:
+                yield None
+                return
+            own = {**variables, **lease.variables}
+            with ReplicaGroup(command, count, folder, own, lease.handles) as group:
+                yield group

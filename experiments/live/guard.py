@@ -1,0 +1,82 @@
+"""Guard of one process: whatever ends the guard, or its parent, ends the process and its children.
+
+Run as ``python -m goodalloc.experiments.live.guard COMMAND …``. The exit code is that of the
+command; a command that a signal ended ends the guard by the same signal. It imports nothing but the
+standard library, as one runs beside every replica.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+#: Seconds that the process has to end on request, and between two looks at it.
+GRACE, GLANCE = 3.0, 0.1
+
+#: Exit code of a command that cannot be started, as of a shell.
+NOT_FOUND = 127
+
+#: Number of the request to the kernel of Linux for a signal when the parent dies.
+_PARENT_DEATH_SIGNAL = 1
+
+
+def main(command: list[str]) -> int:
+    """Run a command to its end; return its exit code."""
+    parent = os.getppid()
+    asked: list[int] = []
+
+    def ask(number: int, _: FrameType | None) -> None:
+        asked.append(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, ask)
+    try:
+        process = subprocess.Popen(command, start_new_session=True, preexec_fn=_die_with_parent)
+    except OSError as error:
+        sys.stdout.write(f"{command[0]}: {error.strerror}\n")
+        return NOT_FOUND
+    while (code := process.poll()) is None:
+        if asked or os.getppid() != parent:
+            code = _end(process)
+            break
+        time.sleep(GLANCE)
+    _signal(process.pid, signal.SIGKILL)  # children that it left behind
+    if code < 0:
+        signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL,) else None
+        os.kill(os.getpid(), -code)
+    return code
+
+
+def _end(process: subprocess.Popen[bytes]) -> int:
+    """Ask the group of a process to end, kill what is left of it, and return its exit code."""
+    _signal(process.pid, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return process.wait(GRACE)
+    _signal(process.pid, signal.SIGKILL)
+    return process.wait()
+
+
+def _signal(group: int, number: int) -> None:
+    """Send a signal to a group of processes, if there is one."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def _die_with_parent() -> None:
+    """Let the kernel of Linux kill this process when its parent dies; others have no such call."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

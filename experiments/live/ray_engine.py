@@ -1,0 +1,293 @@
+"""Replicas on the nodes of a Ray cluster, and the nodes as a cluster of ours.
+
+A placement becomes a placement group: one bundle a replica, each bound to its node, so that all
+replicas start or none. Ray assigns GPUs (`CUDA_VISIBLE_DEVICES`) and notices nodes that join, leave
+or die; a replica whose node died counts as killed, and its job starts again from its checkpoint,
+where the next decision puts it. All machines must see the cluster's folder under one name, and have
+this version of goodalloc.
+
+A slot is a GPU; on a cluster without any it is a CPU. Types of GPU are not told apart, since agents
+fit one model.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from goodalloc.experiments.agent.cluster_folder import LAUNCHER_VARIABLE
+from goodalloc.experiments.live.replica_group import last_line, log_of
+from goodalloc.experiments.support.extras import require_extra
+from goodalloc.experiments.support.process_identity import ProcessIdentity
+from goodalloc.experiments.support.workers import knock, unreachable
+from goodalloc.models.round.cluster import Cluster, NodeGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+#: Seconds until the slots of a placement are Ray's to give, and that replicas have to end.
+PATIENCE, GRACE = 10.0, 5.0
+
+#: Label that every node of Ray has.
+NODE_LABEL = "ray.io/node-id"
+
+#: Module that runs a replica.
+GUARD = "goodalloc.experiments.live.guard"
+
+
+@dataclass(frozen=True)
+class RayNode:
+    """Node of a Ray cluster.
+
+    Parameters
+    ----------
+    name
+        Name by Ray, which is unique here.
+    identifier
+        Identifier by Ray.
+    slots
+        Number of replicas that it holds.
+    resource
+        Resource of a slot: "GPU" or "CPU".
+    """
+
+    name: str
+    identifier: str
+    slots: int
+    resource: str
+
+
+class RayEngine:
+    """Engine of a Ray cluster.
+
+    Parameters
+    ----------
+    address
+        "auto", "host:6379" or "ray://host:10001"; empty for a new cluster of this machine alone.
+
+    Raises
+    ------
+    ValueError
+        If Ray is not installed, or the cluster cannot be reached.
+    """
+
+    def __init__(self, address: str = "auto") -> None:
+        require_extra("ray", f"Cluster 'ray:{address}'")
+        import ray
+
+        if ray.is_initialized():
+            return
+        try:
+            if address:
+                knock(address)
+            ray.init(address or None, log_to_driver=False, logging_level=logging.ERROR)
+        except Exception as error:  # of any type: the cluster cannot be used
+            raise unreachable("ray", address, error) from error
+
+    def nodes(self) -> tuple[RayNode, ...]:
+        """Return the nodes that are alive, in the order of their names."""
+        import ray
+
+        alive = [node for node in ray.nodes() if node["Alive"]]
+        resource = "GPU" if any(node["Resources"].get("GPU") for node in alive) else "CPU"
+        names = [node.get("NodeName") or node["NodeManagerHostname"] for node in alive]
+        found = []
+        for name, node in zip(names, alive, strict=True):
+            slots, identifier = int(node["Resources"].get(resource, 0)), node["NodeID"]
+            alone = name if names.count(name) == 1 else f"{name}-{identifier[:6]}"
+            if slots > 0:
+                found.append(RayNode(alone, identifier, slots, resource))
+        return tuple(sorted(found, key=lambda node: node.name))
+
+    def cluster(self) -> Cluster | None:
+        """Return the nodes as a cluster; None while there is none."""
+        nodes = self.nodes()
+        return _cluster_of(nodes) if nodes else None
+
+    @contextlib.contextmanager
+    def start(
+        self,
+        command: Sequence[str],
+        placement: Mapping[str, int],
+        folder: Path,
+        variables: Mapping[str, str],
+    ) -> Iterator[RayGroup | None]:
+        """Start replicas on their nodes, as `Engine.start` says; None also while a node is gone."""
+        import ray
+        from ray.util.placement_group import placement_group, remove_placement_group
+
+        nodes = self.nodes()
+        names = _cluster_of(nodes).node_names if nodes else ()
+        known = dict(zip(names, nodes, strict=True))
+        if not set(placement) <= set(known):
+            yield None
+            return
+        places = [known[name] for name, count in placement.items() for _ in range(count)]
+        group = placement_group(
+            [{place.resource: 1.0} for place in places],
+            bundle_label_selector=[{NODE_LABEL: place.identifier} for place in places],
+        )
+        try:
+            ready, _ = ray.wait([group.ready()], timeout=PATIENCE)
+            if not ready:
+                yield None
+                return
+            replicas = RayGroup(command, places, group, folder, variables)
+            try:
+                yield replicas
+            finally:
+                replicas.end()
+        finally:
+            remove_placement_group(group)
+
+
+def _cluster_of(nodes: Sequence[RayNode]) -> Cluster:
+    """Return nodes as a cluster, whose names of nodes are those in allocations."""
+    return Cluster(tuple(NodeGroup(node.name, 1, node.slots) for node in nodes))
+
+
+class RayGroup:
+    """Replicas of a job on the nodes of a Ray cluster.
+
+    Parameters
+    ----------
+    command
+        The program and its arguments.
+    places
+        Node of every replica.
+    group
+        Placement group of Ray, one bundle a replica.
+    folder
+        Folder of the job, for logs.
+    variables
+        Environment variables, beside those of torchrun.
+
+    Raises
+    ------
+    ValueError
+        If a node dies before its replica is there.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        places: Sequence[RayNode],
+        group: Any,
+        folder: Path,
+        variables: Mapping[str, str],
+    ) -> None:
+        import ray
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+        self._folder = folder
+        actor: Any = ray.remote(_Replica)
+        self._actors = [
+            actor.options(
+                num_cpus=float(place.resource == "CPU"),
+                num_gpus=float(place.resource == "GPU"),
+                max_concurrency=2,
+                scheduling_strategy=PlacementGroupSchedulingStrategy(
+                    placement_group=group, placement_group_bundle_index=rank
+                ),
+            ).remote()
+            for rank, place in enumerate(places)
+        ]
+        locals_ = [
+            sum(one.identifier == place.identifier for one in places[:rank])
+            for rank, place in enumerate(places)
+        ]
+        try:
+            address, port = ray.get(self._actors[0].door.remote())
+        except ray.exceptions.RayError as error:
+            raise ValueError(f"Node '{places[0].name}': it is gone; expected it alive.") from error
+        shared = {"MASTER_ADDR": address, "MASTER_PORT": str(port), "WORLD_SIZE": str(len(places))}
+        self._codes: list[int | None] = [None] * len(places)
+        self._running = {
+            one.run.remote(
+                list(command),
+                {
+                    **variables,
+                    **shared,
+                    "RANK": str(rank),
+                    "LOCAL_RANK": str(locals_[rank] if places[rank].resource == "CPU" else 0),
+                    "LOCAL_WORLD_SIZE": str(
+                        sum(place.identifier == places[rank].identifier for place in places)
+                    ),
+                },
+                str(log_of(folder, rank)),
+            ): rank
+            for rank, one in enumerate(self._actors)
+        }
+
+    @property
+    def codes(self) -> list[int | None]:
+        """Exit codes so far, negative for a signal; None for running replicas."""
+        import ray
+
+        if self._running:
+            done, _ = ray.wait(list(self._running), num_returns=len(self._running), timeout=0.0)
+            for one in done:
+                rank = self._running.pop(one)
+                try:
+                    self._codes[rank] = int(ray.get(one))
+                except ray.exceptions.RayError:  # its node or its process is gone
+                    self._codes[rank] = -signal.SIGKILL
+        return list(self._codes)
+
+    def last_words(self, rank: int) -> str:
+        """Return the last line of the output of a replica; empty if there is none."""
+        return last_line(log_of(self._folder, rank))
+
+    def end(self) -> None:
+        """Ask running replicas to end, and kill the remaining ones, with their children."""
+        import ray
+
+        ended = [self._actors[rank].end.remote() for rank in self._running.values()]
+        if ended:
+            ray.wait(ended, num_returns=len(ended), timeout=GRACE)
+        for one in self._actors:
+            ray.kill(one)
+
+
+class _Replica:
+    """Replica on a node, in a process of Ray, with whose end it ends."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def door(self) -> tuple[str, int]:
+        """Return the address of this node and a port that is free there."""
+        import socket
+
+        import ray
+
+        with socket.socket() as door:
+            door.bind(("", 0))
+            return str(ray.util.get_node_ip_address()), int(door.getsockname()[1])
+
+    def run(self, command: list[str], variables: dict[str, str], log: str) -> int:
+        """Run the program to its end, and return its exit code."""
+        own = {LAUNCHER_VARIABLE: str(ProcessIdentity.of(os.getpid()))}
+        environment = {"OMP_NUM_THREADS": "1"} | dict(os.environ) | variables | own
+        with open(log, "ab") as stream:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", GUARD, *command],
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                env=environment,
+            )
+        return self._process.wait()
+
+    def end(self) -> None:
+        """Ask the program to end, and wait for it."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()

@@ -1,0 +1,167 @@
+r"""Parts of a step as the profiler sees them: what computes, what synchronises, and both at once.
+
+A step is a batch drawn and moved to the device (*loading*), a forward pass, a backward pass during
+which the gradients are averaged, and an update by the optimiser. Between marks these are told apart
+by the clock of the device; the averaging and the operations of the module by their intervals in the
+profile. With *C* the time that operations cover, *S* that of the averaging, and *U* that of either,
+
+.. math:: \text{overlap} = C + S - U, \qquad \text{idle} = T - U,  (1)
+
+where *T* is the time of the step. Of Pollux's model (OSDI'21, section 3.2) *S* is
+:math:`T_{sync}`, and the overlap is what :math:`\gamma` stands for.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from goodalloc.experiments.support.device_clock import DeviceClock
+
+#: Names of the averaging of gradients in a profile, on CPUs and on GPUs.
+AVERAGING = ("gloo:all_reduce", "nccl:all_reduce", "ncclDevKernel_AllReduce")
+
+#: Name of a step in a profile, and start of the names of operations on CPUs.
+STEP, OPERATION = "goodalloc.step", "aten::"
+
+#: Microseconds of a second, the unit of profiles.
+MICROSECONDS = 1e6
+
+Interval = tuple[float, float]
+
+
+class StepParts(NamedTuple):
+    """Seconds of the parts of a step; `overlap` is in `backward` and `synchronisation` as well."""
+
+    loading: float
+    forward: float
+    backward: float
+    optimiser: float
+    synchronisation: float
+    overlap: float
+    idle: float
+
+
+class Event(NamedTuple):
+    """Interval of a profile, in seconds; `on_gpu` if a GPU was busy with it."""
+
+    name: str
+    begin: float
+    end: float
+    on_gpu: bool
+
+
+def profile_steps(
+    step: Callable[[Callable[[], None]], object],
+    repetitions: int,
+    clock: DeviceClock,
+    *,
+    cuda: bool,
+    trace: Path | None = None,
+) -> list[StepParts]:
+    """Run steps under `torch.profiler` and return the parts of each; none if it is missing.
+
+    Parameters
+    ----------
+    step
+        Function that runs a step. It calls its argument after loading, the forward and the
+        backward pass.
+    repetitions
+        Number of steps.
+    clock
+        Clock of the device.
+    cuda
+        Whether the device is a GPU.
+    trace
+        File for the profile in Chrome's format, which viewers read; None to keep none.
+    """
+    try:
+        from torch.profiler import ProfilerActivity, profile, record_function
+    except ImportError:
+        return []
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if cuda else [])]
+    timed = []
+    with profile(activities=activities) as profiled:
+        for _ in range(repetitions):
+            with record_function(STEP):
+                marks = [clock.mark()]
+                step(lambda marks=marks: marks.append(clock.mark()))  # type: ignore[misc]
+                marks.append(clock.mark())
+                # waits for the device, so that all work of a step is within its interval
+                timed.append([clock.seconds(*pair) for pair in itertools.pairwise(marks)])
+    if trace is not None:
+        profiled.export_chrome_trace(str(trace))
+    events = [_event(one) for one in profiled.events() or ()]
+    steps = [one for one in events if one.name == STEP and not one.on_gpu]
+    return [
+        parts_of_step(events, within, seconds, cuda=cuda)
+        for within, seconds in zip(steps, timed, strict=True)
+    ]
+
+
+def parts_of_step(
+    events: Iterable[Event], step: Event, seconds: Sequence[float], *, cuda: bool
+) -> StepParts:
+    """Return the parts of a step.
+
+    Parameters
+    ----------
+    events
+        Events of the profile.
+    step
+        The event that holds the step.
+    seconds
+        Seconds of loading, forward pass, backward pass and update.
+    cuda
+        Whether a GPU computes: then its kernels count, else the operations on CPUs.
+    """
+    averaged, computed = list[Interval](), list[Interval]()
+    for one in events:
+        if one.begin >= step.end or one.end <= step.begin or one.on_gpu != cuda:
+            continue
+        inside = (max(one.begin, step.begin), min(one.end, step.end))
+        if one.name.startswith(AVERAGING):
+            averaged.append(inside)
+        elif cuda or one.name.startswith(OPERATION):
+            computed.append(inside)
+    compute, synchronisation = covered(computed), covered(averaged)
+    union = covered([*computed, *averaged])
+    loading, forward, backward, optimiser = seconds
+    return StepParts(
+        loading,
+        forward,
+        backward,
+        optimiser,
+        synchronisation=synchronisation,
+        overlap=max(compute + synchronisation - union, 0.0),
+        idle=max(step.end - step.begin - union, 0.0),
+    )
+
+
+def covered(intervals: Iterable[Interval]) -> float:
+    """Return the length of the union of intervals, each (begin, end).
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.measure.step_parts import covered
+    >>> covered([(0.0, 2.0), (1.0, 3.0), (5.0, 6.0)])
+    4.0
+    """
+    total, reached = 0.0, float("-inf")
+    for begin, end in sorted(intervals):
+        total += max(end - max(begin, reached), 0.0)
+        reached = max(reached, end)
+    return total
+
+
+def _event(event: Any) -> Event:
+    """Return an event of PyTorch's profiler, without the annotations that a GPU's stream has."""
+    from torch.autograd import DeviceType
+
+    span, on_gpu = event.time_range, event.device_type == DeviceType.CUDA
+    name = "" if on_gpu and event.is_user_annotation else event.name
+    return Event(name, span.start / MICROSECONDS, span.end / MICROSECONDS, on_gpu)

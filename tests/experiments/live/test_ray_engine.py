@@ -1,0 +1,248 @@
+"""Replicas on a Ray cluster of several nodes on this machine: placed, watched, ended, survived."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from goodalloc.experiments.live.guard import NOT_FOUND
+from goodalloc.experiments.live.launcher import Launcher
+from goodalloc.experiments.live.scheduler import LiveScheduler, live_policy
+from goodalloc.experiments.support.process_identity import ProcessIdentity
+from goodalloc.solvers import PolicyOptions
+from tests.experiments.live.test_launcher import allocate, program
+from tests.support.replay.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ray = pytest.importorskip("ray", reason="needs goodalloc[ray]")
+
+from goodalloc.experiments.live.ray_engine import RayEngine  # noqa: E402
+
+#: GPUs of the nodes, made up: Ray sees none here.
+NODES = {"large": 2, "middle": 1, "small": 1}
+
+
+class Nodes:
+    """Ray cluster of several nodes on this machine."""
+
+    def __init__(self) -> None:
+        from ray.cluster_utils import Cluster
+
+        alert = {
+            "health_check_initial_delay_ms": 0,
+            "health_check_period_ms": 200,
+            "health_check_failure_threshold": 3,
+        }
+        head = {"num_cpus": 0, "num_gpus": 0, "_system_config": alert}
+        self._cluster: Any = Cluster(initialize_head=True, head_node_args=head)
+        self.nodes: dict[str, Any] = {}
+        for name in NODES:
+            self.add(name)
+        self.engine = RayEngine(self._cluster.address)
+
+    def add(self, name: str) -> None:
+        """Let a node join."""
+        self.nodes[name] = self._cluster.add_node(
+            num_cpus=4, num_gpus=NODES[name], node_name=name, wait=True
+        )
+
+    def named(self, **gpus: int) -> dict[str, int]:
+        """Numbers by the names that Ray gave these nodes, which begin with ours."""
+        cluster = self.engine.cluster()
+        assert cluster is not None
+        known = {name.partition("-")[0]: name for name in cluster.node_names}
+        return {known[name]: count for name, count in gpus.items()}
+
+    def kill(self, name: str) -> None:
+        """Kill a node with all its processes."""
+        self._cluster.remove_node(self.nodes.pop(name), allow_graceful=False)
+
+    def close(self) -> None:
+        """End all."""
+        ray.shutdown()
+        self._cluster.shutdown()
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Nodes]:
+    """Three nodes of four GPUs."""
+    found = Nodes()
+    yield found
+    found.close()
+
+
+def launcher(cluster: Path, nodes: Nodes, body: str, **options: Any) -> Launcher:
+    """Of a job called mine."""
+    return Launcher(cluster, "mine", program(body), engine=nodes.engine, glance=0.05, **options)
+
+
+def said(cluster: Path) -> list[Any]:
+    """What each replica printed, a JSON document a line."""
+    logs = sorted((cluster / "jobs" / "mine").glob("replica-*.log"))
+    return [json.loads(log.read_text(encoding="utf-8").splitlines()[-1]) for log in logs]
+
+
+def test_the_nodes_of_ray_are_those_of_the_cluster(nodes: Nodes) -> None:
+    """With their GPUs, by name; the head has none."""
+    cluster = nodes.engine.cluster()
+    assert cluster is not None
+    found = dict(zip(cluster.node_names, cluster.node_gpus.tolist(), strict=True))
+    assert found == nodes.named(**NODES)
+
+
+def test_every_replica_is_on_its_node_with_a_gpu_of_its_own(nodes: Nodes, tmp_path: Path) -> None:
+    """With torchrun's variables, and one port for all."""
+    allocate(tmp_path, mine=nodes.named(large=2, small=1))
+    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_PORT")
+    body = (
+        "import json\n"
+        f"found = {{n: os.environ[n] for n in {names}}}\n"
+        "found['gpus'] = os.environ['CUDA_VISIBLE_DEVICES']\n"
+        "print(json.dumps(found))"
+    )
+    found = launcher(tmp_path, nodes, body).run()
+    assert (found.starts, found.failures) == (1, 0)
+    replicas = said(tmp_path)
+    assert [one["RANK"] for one in replicas] == ["0", "1", "2"]
+    assert [one["WORLD_SIZE"] for one in replicas] == ["3"] * 3
+    assert [one["LOCAL_WORLD_SIZE"] for one in replicas] == ["2", "2", "1"]
+    assert [one["gpus"] for one in replicas] == ["0", "1", "0"]
+    assert len({one["MASTER_PORT"] for one in replicas}) == 1
+
+
+def test_a_gpu_is_never_given_twice(nodes: Nodes, tmp_path: Path) -> None:
+    """A second job waits until the first has ended, though both are allocated the same."""
+    allocate(tmp_path, mine=nodes.named(large=2), other=nodes.named(large=1))
+    body = "print(time.time()); time.sleep(1.5); print(time.time())"
+    lines: list[str] = []
+    jobs = [
+        Launcher(tmp_path, name, program(body), engine=nodes.engine, glance=0.05, say=lines.append)
+        for name in ("mine", "other")
+    ]
+    threads = [threading.Thread(target=job.run) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60.0)
+    times = []
+    for name in ("mine", "other"):
+        logs = sorted((tmp_path / "jobs" / name).glob("replica-*.log"))
+        numbers = [[float(line) for line in log.read_text().split()] for log in logs]
+        times.append((min(row[0] for row in numbers), max(row[1] for row in numbers)))
+    (one_begin, one_end), (other_begin, other_end) = times
+    assert one_end <= other_begin or other_end <= one_begin
+
+
+def test_what_fails_is_told_with_its_last_words(nodes: Nodes, tmp_path: Path) -> None:
+    """And started again, as on one machine."""
+    allocate(tmp_path, mine=nodes.named(middle=1))
+    lines: list[str] = []
+    body = "print('no such file'); sys.exit(0 if starts else 3)"
+    found = launcher(tmp_path, nodes, body, say=lines.append).run()
+    assert (found.starts, found.failures) == (2, 1)
+    assert any("exit code 3 (no such file)" in line for line in lines)
+
+
+def test_a_job_outlives_the_death_of_its_node_and_leaves_no_orphan(
+    nodes: Nodes, tmp_path: Path
+) -> None:
+    """Killed with all of Ray's processes there; the job goes on where it is put next."""
+    allocate(tmp_path, mine=nodes.named(small=1, large=1))
+    body = "print(os.getpid(), flush=True)\nif not starts: time.sleep(60)\n"
+    job = launcher(tmp_path, nodes, body, retries=5)
+    result: list[Any] = []
+    thread = threading.Thread(target=lambda: result.append(job.run()))
+    thread.start()
+    folder = tmp_path / "jobs" / "mine"
+    logs = [folder / f"replica-{rank}.log" for rank in range(2)]
+    eventually(lambda: all(log.exists() and log.read_text().strip() for log in logs))
+    first = [ProcessIdentity.of(int(log.read_text().split()[0])) for log in logs]
+    assert all(one.alive for one in first)
+    nodes.kill("small")
+    allocate(tmp_path, mine=nodes.named(large=2))
+    thread.join(60.0)
+    assert result
+    assert result[0].failures >= 1
+    eventually(lambda: not any(one.alive for one in first))
+    nodes.add("small")
+
+
+def test_the_scheduler_follows_nodes_that_leave_and_join(nodes: Nodes, tmp_path: Path) -> None:
+    """Each change is a decision for the nodes that are there."""
+    cluster = nodes.engine.cluster()
+    assert cluster is not None
+    lines: list[str] = []
+    stop = threading.Event()
+    scheduler = LiveScheduler(
+        tmp_path,
+        cluster,
+        live_policy("equal", PolicyOptions()),
+        interval=60.0,
+        stopped=stop.is_set,
+        say=lines.append,
+        glance=0.2,
+        watch=nodes.engine.cluster,
+    )
+    thread = threading.Thread(target=scheduler.run)
+    thread.start()
+    nodes.kill("middle")
+    eventually(lambda: "nodes: large-0: 2, small-0: 1" in lines)
+    nodes.add("middle")
+    eventually(lambda: "nodes: large-0: 2, middle-0: 1, small-0: 1" in lines)
+    stop.set()
+    thread.join(10.0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_guard_takes_its_process_and_its_children_with_it(
+    tmp_path: Path, number: signal.Signals, environment: dict[str, str]
+) -> None:
+    """Asked or killed."""
+    note = tmp_path / "note"
+    body = f"import os, time; open({str(note)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    command = [sys.executable, "-P", "-m", "goodalloc.experiments.live.guard"]
+    guard = subprocess.Popen([*command, sys.executable, "-S", "-c", body], env=environment)
+    eventually(lambda: note.exists() and note.read_text() != "")
+    inner = ProcessIdentity.of(int(note.read_text()))
+    assert inner.alive
+    os.kill(guard.pid, number)
+    guard.wait(10.0)
+    eventually(lambda: not inner.alive)
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["-c", "raise SystemExit(7)"], 7),
+        (["-c", "import os; os.kill(os.getpid(), 9)"], -9),
+        (["-c", "import os; os.kill(os.getpid(), 15)"], -15),
+    ],
+)
+def test_a_guard_ends_as_its_process_does(
+    command: list[str], code: int, environment: dict[str, str]
+) -> None:
+    """Exit codes and signals."""
+    guard = [sys.executable, "-P", "-m", "goodalloc.experiments.live.guard"]
+    done = subprocess.run([*guard, sys.executable, "-S", *command], env=environment, check=False)
+    assert done.returncode == code
+
+
+def test_a_guard_says_what_cannot_be_started(environment: dict[str, str]) -> None:
+    """As a shell does."""
+    guard = [sys.executable, "-P", "-m", "goodalloc.experiments.live.guard", "no-such-program"]
+    begin = time.monotonic()
+    done = subprocess.run(guard, env=environment, check=False, capture_output=True, text=True)
+    assert done.returncode == NOT_FOUND
+    assert done.stdout == "no-such-program: No such file or directory\n"
+    assert time.monotonic() - begin < 10.0
