@@ -16,7 +16,9 @@ bytes cannot do more items a second than
 
 on a machine that computes *F* of them and moves *B* bytes a second. Both are measured, on all
 cores, by kernels that do nothing else: the functions on arrays that stay in the cache, and copies
-of arrays that do not. A step time takes 4 functions (`models/goodput/throughput_model.py`).
+of arrays that do not. *F* is that of the library that computes them faster; beside it stands what
+the kernel's own library can do. A step time takes 4 functions
+(`models/goodput/throughput_model.py`).
 """
 
 from __future__ import annotations
@@ -69,9 +71,6 @@ IN_A_ROW, ARRAYS = 16, 64
 #: Transcendental functions of a step time; bytes of a number, and numbers that a search moves.
 FUNCTIONS, BYTES, SEARCH_NUMBERS = 4, 8, 19
 
-#: Measures of the limits.
-LIMITS = ("functions", "bytes")
-
 #: Libraries; JAX first, since its first call is measured.
 BACKENDS: tuple[Backend, ...] = ("jax", "numpy")
 
@@ -95,6 +94,7 @@ class Measurement(NamedTuple):
     functions_each: float | None = None
     bytes_each: float | None = None
     share_of_limit: float | None = None
+    share_of_library: float | None = None
 
 
 def sample_models(jobs: int, generator: np.random.Generator) -> GoodputModel:
@@ -293,19 +293,19 @@ def measure_bytes(cores: int, repeats: int) -> Measurement:
 
 
 def with_shares(rows: Sequence[Measurement]) -> list[Measurement]:
-    """Return the rows with their shares of the limit (1), by the fastest limits among them."""
-    functions, moved = (
-        max(row.per_second for row in rows if row.measure == limit) for limit in LIMITS
-    )
-    return [
-        row
-        if row.functions_each is None or row.bytes_each is None
-        else row._replace(
-            share_of_limit=row.per_second
-            / min(functions / row.functions_each, moved / row.bytes_each)
-        )
-        for row in rows
-    ]
+    """Return the rows with their shares of (1), by the fastest functions and by their library's."""
+    moved = max(row.per_second for row in rows if row.measure == "bytes")
+    own = {row.backend: row.per_second for row in rows if row.measure == "functions"}
+    found = []
+    for row in rows:
+        if row.functions_each is not None and row.bytes_each is not None:
+            by_functions, by_bytes = 1.0 / row.functions_each, moved / row.bytes_each
+            row = row._replace(
+                share_of_limit=row.per_second / min(max(own.values()) * by_functions, by_bytes),
+                share_of_library=row.per_second / min(own[row.backend] * by_functions, by_bytes),
+            )
+        found.append(row)
+    return found
 
 
 def measure_table(backend: Backend, search: Search, repeats: int, seed: int) -> Measurement:

@@ -30,7 +30,7 @@ from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.json_file import dump
 from goodalloc.data.files.measured_profile import MeasuredProfile, read_measured_profile
 from goodalloc.experiments.measure.profile_fit import fits_to, methods_for, predicted_times
-from goodalloc.experiments.reporting.axes import logarithmic, open_axes
+from goodalloc.experiments.reporting.axes import open_axes
 from goodalloc.experiments.reporting.estimates import estimate_of
 from goodalloc.experiments.reporting.plots import COLOURS, MARKERS
 from goodalloc.experiments.reporting.statistics import rmsle
@@ -326,7 +326,7 @@ def plot_profile_parts(rows: Sequence[PartsRow]) -> Figure:
                 label=method,
             )
         open_axes(panel)
-        logarithmic(panel, "y")
+        panel.set_ylim(bottom=0.0)
         panel.set_title(f"{name}{' (simulated)' * own[0].simulated}", fontsize="medium")
     for panel in panels[len(names) :]:
         panel.set_visible(False)
@@ -334,7 +334,7 @@ def plot_profile_parts(rows: Sequence[PartsRow]) -> Figure:
     figure.supylabel("RMSLE of the steps of all others", fontsize="medium")
     figure.legend(
         *panels[0].get_legend_handles_labels(),
-        loc="outside lower center",
+        loc="outside upper center",
         ncols=len(methods),
         frameon=False,
         fontsize="small",
