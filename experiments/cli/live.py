@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 def schedule_command(arguments: argparse.Namespace) -> Output:
     """Schedule until a stop request or, with ``--until-done``, until all jobs are done."""
+    if arguments.on is not None:
+        _refuse_nodes(arguments)
     engine = None if arguments.on is None else RayEngine(arguments.on)
-    cluster = _cluster(arguments) if engine is None else _nodes(arguments, engine)
+    cluster = _cluster(arguments) if engine is None else _nodes(engine)
     rules = OSDI21.replace(restart_delay=arguments.restart_delay)
     options = PolicyOptions(rules, arguments.seed, arguments.seconds)
     policy = live_policy(arguments.policy, options)
@@ -78,19 +80,31 @@ def _cluster(arguments: argparse.Namespace) -> Cluster:
     return Cluster(tuple(NodeGroup(name, nodes, gpus) for name, nodes, gpus, _ in groups))
 
 
-def _nodes(arguments: argparse.Namespace, engine: RayEngine) -> Cluster:
+def _refuse_nodes(arguments: argparse.Namespace) -> None:
+    """Refuse nodes that a command names beside those of Ray.
+
+    Raises
+    ------
+    ValueError
+        If it names some.
+    """
+    for name in ("group", "nodes", "gpus_per_node"):
+        if getattr(arguments, name) is not None:
+            option = name.replace("_", "-")
+            raise ValueError(f"argument --{option}: expected none with --on, as Ray has the nodes.")
+
+
+def _nodes(engine: RayEngine) -> Cluster:
     """Return the nodes of a Ray cluster.
 
     Raises
     ------
     ValueError
-        If the command names nodes, too, or the cluster has none.
+        If it has none.
     """
-    if not (arguments.group is arguments.nodes is arguments.gpus_per_node is None):
-        raise ValueError("argument --on: the nodes are Ray's; expected no others.")
     cluster = engine.cluster()
     if cluster is None:
-        raise ValueError(f"Cluster 'ray:{arguments.on}' has no GPU and no CPU; expected some.")
+        raise ValueError("Ray's cluster has no GPU and no CPU; expected some.")
     return cluster
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 #: Seconds that the process has to end on request, and between two looks at it.
-GRACE, GLANCE = 3.0, 0.1
+GRACE, GLANCE = 3.0, 0.05
 
 #: Exit code of a command that cannot be started, as of a shell.
 NOT_FOUND = 127
@@ -44,8 +44,9 @@ def main(command: list[str]) -> int:
         sys.stdout.write(f"{command[0]}: {error.strerror}\n")
         return NOT_FOUND
     while (code := process.poll()) is None:
-        if asked or os.getppid() != parent:
-            code = _end(process)
+        gone = os.getppid() != parent
+        if asked or gone:
+            code = _end(process, 0.0 if gone else GRACE)
             break
         time.sleep(GLANCE)
     _signal(process.pid, signal.SIGKILL)  # children that it left behind
@@ -55,11 +56,15 @@ def main(command: list[str]) -> int:
     return code
 
 
-def _end(process: subprocess.Popen[bytes]) -> int:
-    """Ask the group of a process to end, kill what is left of it, and return its exit code."""
-    _signal(process.pid, signal.SIGTERM)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        return process.wait(GRACE)
+def _end(process: subprocess.Popen[bytes], grace: float) -> int:
+    """Ask the group of a process to end, kill what is left of it, and return its exit code.
+
+    Without a parent there is no time to lose: another job may be given the GPU.
+    """
+    if grace > 0.0:
+        _signal(process.pid, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(grace)
     _signal(process.pid, signal.SIGKILL)
     return process.wait()
 

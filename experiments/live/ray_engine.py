@@ -38,6 +38,9 @@ PATIENCE, GRACE = 10.0, 5.0
 #: Label that every node of Ray has.
 NODE_LABEL = "ray.io/node-id"
 
+#: Environment variable with the name of a replica's node.
+NODE_VARIABLE = "GOODALLOC_NODE"
+
 #: Module that runs a replica.
 GUARD = "goodalloc.experiments.live.guard"
 
@@ -139,7 +142,11 @@ class RayEngine:
             if not ready:
                 yield None
                 return
-            replicas = RayGroup(command, places, group, folder, variables)
+            try:
+                replicas = RayGroup(command, places, group, folder, variables)
+            except ray.exceptions.RayError:  # a node died meanwhile
+                yield None
+                return
             try:
                 yield replicas
             finally:
@@ -151,6 +158,42 @@ class RayEngine:
 def _cluster_of(nodes: Sequence[RayNode]) -> Cluster:
     """Return nodes as a cluster, whose names of nodes are those in allocations."""
     return Cluster(tuple(NodeGroup(node.name, 1, node.slots) for node in nodes))
+
+
+def torchrun_variables(
+    places: Sequence[RayNode], rank: int, address: str, port: int
+) -> dict[str, str]:
+    """Return the environment variables of torchrun for a replica, and the name of its node.
+
+    Ray shows each replica its own GPU alone, whose index is 0 for all of them.
+
+    Parameters
+    ----------
+    places
+        Node of every replica.
+    rank
+        Index of the replica.
+    address, port
+        Where the replicas find each other.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.live.ray_engine import RayNode, torchrun_variables
+    >>> one, other = RayNode("one", "1", 2, "CPU"), RayNode("other", "2", 1, "CPU")
+    >>> found = torchrun_variables([one, other, one], 2, "10.0.0.1", 29500)
+    >>> found["RANK"], found["LOCAL_RANK"], found["LOCAL_WORLD_SIZE"]
+    ('2', '1', '2')
+    """
+    here = [place.identifier == places[rank].identifier for place in places]
+    return {
+        "MASTER_ADDR": address,
+        "MASTER_PORT": str(port),
+        "WORLD_SIZE": str(len(places)),
+        "RANK": str(rank),
+        "LOCAL_RANK": "0" if places[rank].resource == "GPU" else str(sum(here[:rank])),
+        "LOCAL_WORLD_SIZE": str(sum(here)),
+        NODE_VARIABLE: places[rank].name,
+    }
 
 
 class RayGroup:
@@ -171,8 +214,8 @@ class RayGroup:
 
     Raises
     ------
-    ValueError
-        If a node dies before its replica is there.
+    ray.exceptions.RayError
+        If the node of the first replica dies before that is there.
     """
 
     def __init__(
@@ -199,28 +242,12 @@ class RayGroup:
             ).remote()
             for rank, place in enumerate(places)
         ]
-        locals_ = [
-            sum(one.identifier == place.identifier for one in places[:rank])
-            for rank, place in enumerate(places)
-        ]
-        try:
-            address, port = ray.get(self._actors[0].door.remote())
-        except ray.exceptions.RayError as error:
-            raise ValueError(f"Node '{places[0].name}': it is gone; expected it alive.") from error
-        shared = {"MASTER_ADDR": address, "MASTER_PORT": str(port), "WORLD_SIZE": str(len(places))}
+        door = ray.get(self._actors[0].door.remote(), timeout=PATIENCE)
         self._codes: list[int | None] = [None] * len(places)
         self._running = {
             one.run.remote(
                 list(command),
-                {
-                    **variables,
-                    **shared,
-                    "RANK": str(rank),
-                    "LOCAL_RANK": str(locals_[rank] if places[rank].resource == "CPU" else 0),
-                    "LOCAL_WORLD_SIZE": str(
-                        sum(place.identifier == places[rank].identifier for place in places)
-                    ),
-                },
+                {**variables, **torchrun_variables(places, rank, *door)},
                 str(log_of(folder, rank)),
             ): rank
             for rank, one in enumerate(self._actors)

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.live.guard import NOT_FOUND
 from goodalloc.experiments.live.launcher import Launcher
 from goodalloc.experiments.live.scheduler import LiveScheduler, live_policy
 from goodalloc.experiments.support.process_identity import ProcessIdentity
 from goodalloc.solvers import PolicyOptions
 from tests.experiments.live.test_launcher import allocate, program
+from tests.support.live.ray_nodes import NODES, Nodes
 from tests.support.replay.waiting import eventually
 
 if TYPE_CHECKING:
@@ -26,52 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ray = pytest.importorskip("ray", reason="needs goodalloc[ray]")
-
-from goodalloc.experiments.live.ray_engine import RayEngine  # noqa: E402
-
-#: GPUs of the nodes, made up: Ray sees none here.
-NODES = {"large": 2, "middle": 1, "small": 1}
-
-
-class Nodes:
-    """Ray cluster of several nodes on this machine."""
-
-    def __init__(self) -> None:
-        from ray.cluster_utils import Cluster
-
-        alert = {
-            "health_check_initial_delay_ms": 0,
-            "health_check_period_ms": 200,
-            "health_check_failure_threshold": 3,
-        }
-        head = {"num_cpus": 0, "num_gpus": 0, "_system_config": alert}
-        self._cluster: Any = Cluster(initialize_head=True, head_node_args=head)
-        self.nodes: dict[str, Any] = {}
-        for name in NODES:
-            self.add(name)
-        self.engine = RayEngine(self._cluster.address)
-
-    def add(self, name: str) -> None:
-        """Let a node join."""
-        self.nodes[name] = self._cluster.add_node(
-            num_cpus=4, num_gpus=NODES[name], node_name=name, wait=True
-        )
-
-    def named(self, **gpus: int) -> dict[str, int]:
-        """Numbers by the names that Ray gave these nodes, which begin with ours."""
-        cluster = self.engine.cluster()
-        assert cluster is not None
-        known = {name.partition("-")[0]: name for name in cluster.node_names}
-        return {known[name]: count for name, count in gpus.items()}
-
-    def kill(self, name: str) -> None:
-        """Kill a node with all its processes."""
-        self._cluster.remove_node(self.nodes.pop(name), allow_graceful=False)
-
-    def close(self) -> None:
-        """End all."""
-        ray.shutdown()
-        self._cluster.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +71,7 @@ def test_every_replica_is_on_its_node_with_a_gpu_of_its_own(nodes: Nodes, tmp_pa
     assert (found.starts, found.failures) == (1, 0)
     replicas = said(tmp_path)
     assert [one["RANK"] for one in replicas] == ["0", "1", "2"]
+    assert [one["LOCAL_RANK"] for one in replicas] == ["0"] * 3
     assert [one["WORLD_SIZE"] for one in replicas] == ["3"] * 3
     assert [one["LOCAL_WORLD_SIZE"] for one in replicas] == ["2", "2", "1"]
     assert [one["gpus"] for one in replicas] == ["0", "1", "0"]
@@ -246,3 +203,31 @@ def test_a_guard_says_what_cannot_be_started(environment: dict[str, str]) -> Non
     assert done.returncode == NOT_FOUND
     assert done.stdout == "no-such-program: No such file or directory\n"
     assert time.monotonic() - begin < 10.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["schedule", "--on", "dask"], "got 'dask'; expected ray or ray:ADDRESS"),
+        (["schedule", "--on", "ray:127.0.0.1:1"], "Cluster 'ray:127.0.0.1:1' cannot be reached"),
+        (["schedule", "--on", "ray", "--nodes", "2"], "argument --nodes: expected none with --on"),
+        (["schedule", "--on", "ray", "--gpus-per-node", "2"], "argument --gpus-per-node: expected"),
+        (
+            ["launch", "--name", "mine", "--on", "ray", "--gpus", "0", "--", "true"],
+            "argument --gpus: expected none with --on",
+        ),
+        (
+            ["launch", "--name", "mine", "--on", "ray:127.0.0.1:1", "--", "true"],
+            "cannot be reached",
+        ),
+    ],
+)
+def test_clusters_that_make_no_sense_are_refused(
+    arguments: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In one sentence."""
+    ray.shutdown()
+    assert main([arguments[0], "--cluster", str(tmp_path / "c"), *arguments[1:]]) == 2
+    complaint = capsys.readouterr().err
+    assert sentence in complaint
+    assert complaint.count("\n") == 1
