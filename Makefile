@@ -18,7 +18,7 @@ PARALLEL ?= --numprocesses $(shell $(PYTHON) -c 'import os; print(3 * os.cpu_cou
 SOURCES := data experiments formulations models solvers tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow lint format types wheel-test docs bench clean
+.PHONY: help setup demo test test-slow test-adaptdl lint format types wheel-test docs bench clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -53,6 +53,12 @@ test: lint types  ## lint, type-check and run the tests (not those marked slow)
 
 test-slow: $(VENV)/.stamp-dev  ## run the tests marked slow
 	$(BIN)/python -P -m pytest -m slow
+
+# Published packages with their tests; their own dependencies (Kubernetes, old NumPy) are not needed.
+test-adaptdl: $(VENV)/.stamp-dev  ## fetch AdaptDL and run its own tests with this package's policy
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade \
+		--target build/adaptdl adaptdl==0.2.11 adaptdl-sched==0.2.11 autograd==1.9.1
+	$(BIN)/python -P -m pytest -q tests/solvers/policies/test_adaptdl_suite.py
 
 lint: $(VENV)/.stamp-dev  ## check style and format
 	$(BIN)/ruff check

@@ -54,7 +54,7 @@ def test_every_gpu_is_used_once_and_everyone_is_served() -> None:
     jobs = {("space", f"job{i}"): job() for i in range(4)}
     allocations, wanted = PolluxPolicy().optimize(jobs, nodes(), {}, nodes()["n0"])
     assert set(allocations) == set(jobs)
-    assert wanted == 2
+    assert wanted == 4  # what scales perfectly could use twice as many
     assert [len(held) for held in allocations.values()] == [2, 2, 2, 2]
     used = Counter(node for held in allocations.values() for node in held)
     assert used == {"n0": 4, "n1": 4}
@@ -83,6 +83,63 @@ def test_a_good_allocation_stays_in_place() -> None:
     jobs = {f"job{i}": job() for i in range(2)}
     base = {"job0": ["n1"] * 4, "job1": ["n0"] * 4}
     assert PolluxPolicy().optimize(jobs, nodes(), base, None)[0] == base
+
+
+def strict(nodes: Any, replicas: Any) -> Any:
+    """A job whose speedup refuses more nodes than replicas, as AdaptDL's does."""
+    assert np.all(np.less_equal(nodes, replicas))
+    return np.asarray(replicas, dtype=float)
+
+
+def test_no_speedup_is_asked_for_that_cannot_be() -> None:
+    """One replica is on one node."""
+    allocations, _ = PolluxPolicy().optimize({"a": job(strict)}, nodes(4, gpus=1), {}, None)
+    assert len(allocations["a"]) == 4
+
+
+def test_a_job_that_was_created_this_moment_is_started() -> None:
+    """Though its restart penalty is as large as can be; also if its clock is ahead."""
+    for ahead in (0, 120):
+        created = datetime.now(UTC) + timedelta(seconds=ahead)
+        jobs = {"new": job(creation_timestamp=created)}
+        assert PolluxPolicy().optimize(jobs, nodes(1), {}, None)[0]["new"]
+
+
+def concave(nodes: Any, replicas: Any) -> Any:
+    """A job that gains the root of its replicas: of four GPUs half a GPU's worth each."""
+    return np.sqrt(np.asarray(replicas, dtype=float))
+
+
+@pytest.mark.parametrize(
+    ("there", "speedup", "wanted"),
+    [
+        (1, concave, 1),  # 2 of 4 GPUs' worth: between 0.35 and 0.65
+        (4, concave, 1),  # the root of 16 is a quarter of 16
+        (2, linear, 4),  # all there could be
+        (4, saturating, 1),  # two replicas of a node of four
+    ],
+)
+def test_wanted_are_the_nodes_whose_best_allocation_is_half_used(
+    there: int, speedup: Callable[..., Any], wanted: int
+) -> None:
+    """Those beyond are left empty."""
+    known = nodes(there)
+    only = {"a": job(speedup, max_replicas=64)}
+    allocations, found = PolluxPolicy().optimize(only, known, {}, known["n0"])
+    assert found == wanted
+    assert set(allocations["a"]) <= set(list(known)[:wanted])
+
+
+def test_nodes_that_may_be_taken_away_are_the_last_to_be_used() -> None:
+    """Also by a job that arrives; a job that may not be moved keeps them."""
+    known = nodes(2)
+    known["n0"].preemptible = True
+    assert PolluxPolicy().allocate_job(job(), known) == ["n1"]
+    jobs = {"a": job(saturating)}
+    assert set(PolluxPolicy().optimize(jobs, known, {}, known["n0"])[0]["a"]) == {"n1"}
+    pinned = {"a": job(saturating, preemptible=False)}
+    base = {"a": ["n0", "n0"]}
+    assert PolluxPolicy().optimize(pinned, known, base, known["n0"])[0] == base
 
 
 def test_another_solver_takes_its_place() -> None:
