@@ -215,7 +215,7 @@ OTHERS: Mapping[str, Entry] = {
     "family": Entry(
         "family: all policies on one workload, judged by three objectives",
         "hindsight.family:THE_FAMILY",
-        minutes=45,
+        minutes=30,
     ),
     "gavel": Entry(
         "gavel: policies that know types of GPU beside those that do not, on Gavel's throughputs",

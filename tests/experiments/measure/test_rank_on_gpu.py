@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -43,8 +44,22 @@ def test_parts_of_a_step_come_from_the_device(rank: MeasuredRank) -> None:
     """None of them is a launch alone."""
     rank.obey({"order": "probe", "replicas": 1, "atomic_batch_size": 4096})
     found = rank.obey({"order": "split", "replicas": 1, "repetitions": 3})
-    assert min(found[part] for part in ("forward", "backward", "optimiser")) > 0.0
-    assert found["synchronisation"] == 0.0  # one replica exchanges nothing
+    assert len(found["parts"]) == 3
+    for parts in found["parts"]:
+        step = parts.loading + parts.forward + parts.backward + parts.optimiser
+        assert min(parts.loading, parts.forward, parts.backward, parts.optimiser) > 0.0
+        assert parts.synchronisation == parts.overlap == 0.0  # one replica exchanges nothing
+        assert 0.0 <= parts.idle < step
+    assert 0.0 < found["memory"] < 80_000.0
+
+
+def test_steps_of_some_seconds_are_counted(rank: MeasuredRank) -> None:
+    """By the clock of the machine; no core is pinned."""
+    rank.obey({"order": "probe", "replicas": 1, "atomic_batch_size": 64})
+    order = {"order": "run", "replicas": 1, "begin": time.monotonic(), "seconds": 0.2}
+    found = rank.obey({**order, "core": None})
+    assert found["steps"] > 1
+    assert 0.2 <= found["seconds"] < 2.0
 
 
 def test_a_batch_that_memory_does_not_hold_leaves_room_for_the_next(rank: MeasuredRank) -> None:
