@@ -123,6 +123,8 @@ def parts_of_step(
     for one in events:
         if one.begin >= step.end or one.end <= step.begin or one.on_gpu != cuda:
             continue
+        if one.name == STEP:  # on GPUs the annotation stands beside the kernels, too
+            continue
         inside = (max(one.begin, step.begin), min(one.end, step.end))
         if one.name.startswith(AVERAGING):
             averaged.append(inside)
@@ -159,9 +161,8 @@ def covered(intervals: Iterable[Interval]) -> float:
 
 
 def _event(event: Any) -> Event:
-    """Return an event of PyTorch's profiler, without the annotations that a GPU's stream has."""
+    """Return an event of PyTorch's profiler."""
     from torch.autograd import DeviceType
 
     span, on_gpu = event.time_range, event.device_type == DeviceType.CUDA
-    name = "" if on_gpu and event.is_user_annotation else event.name
-    return Event(name, span.start / MICROSECONDS, span.end / MICROSECONDS, on_gpu)
+    return Event(event.name, span.start / MICROSECONDS, span.end / MICROSECONDS, on_gpu)
