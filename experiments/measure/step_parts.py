@@ -47,12 +47,13 @@ class StepParts(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Interval of a profile, in seconds; `on_gpu` if a GPU was busy with it."""
+    """Interval of a profile, in seconds, of a GPU or the host; an annotation is no work."""
 
     name: str
     begin: float
     end: float
     on_gpu: bool
+    annotation: bool = False
 
 
 def profile_steps(
@@ -123,7 +124,7 @@ def parts_of_step(
     for one in events:
         if one.begin >= step.end or one.end <= step.begin or one.on_gpu != cuda:
             continue
-        if one.name == STEP:  # on GPUs the annotation stands beside the kernels, too
+        if one.annotation:
             continue
         inside = (max(one.begin, step.begin), min(one.end, step.end))
         if one.name.startswith(AVERAGING):
@@ -165,4 +166,10 @@ def _event(event: Any) -> Event:
     from torch.autograd import DeviceType
 
     span, on_gpu = event.time_range, event.device_type == DeviceType.CUDA
-    return Event(event.name, span.start / MICROSECONDS, span.end / MICROSECONDS, on_gpu)
+    return Event(
+        event.name,
+        span.start / MICROSECONDS,
+        span.end / MICROSECONDS,
+        on_gpu,
+        bool(event.is_user_annotation),
+    )

@@ -51,7 +51,7 @@ def test_overlap_and_idle_are_those_of_seconds_that_are_ticked_off(
         *(Event(average, begin, end, on_gpu=cuda) for begin, end in averaged),
         *(Event("aten::mm", begin, end, on_gpu=not cuda) for begin, end in other),
         Event("DistributedDataParallel.forward", 0.0, 50.0, on_gpu=False),
-        Event(STEP.name, 10.0, 40.0, on_gpu=True),  # the annotation in the queue of a GPU
+        Event("DistributedDataParallel.forward", 10.0, 40.0, on_gpu=cuda, annotation=True),
     ]
     found = parts_of_step(events, STEP, (1.0, 2.0, 3.0, 4.0), cuda=cuda)
     inside = set(range(10, 40))
