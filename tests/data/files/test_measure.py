@@ -67,7 +67,7 @@ def hoard():
     )
 """
 
-QUICK = ["--seconds", "0.05", "--error", "1"]
+QUICK = ["--seconds", "0.05", "--error", "1", "--visits", "1"]
 
 
 @pytest.fixture
@@ -293,6 +293,8 @@ def test_a_measurement_that_is_killed_leaves_no_process_and_goes_on(
         "2",
         "--accumulation",
         "0",
+        "--visits",
+        "1",
         "--seconds",
         "0.3",
         "--error",

@@ -54,3 +54,8 @@ def test_a_small_run_writes_every_measure_and_draws_them(tmp_path: Path) -> None
     assert len(shares) == 6
     assert max(shares) < 1.2
     assert picture.stat().st_size > 10_000
+    assert all(float(line["per_second"]) > 0.0 for line in rows)
+    by_search = {line["measure"]: line["mean_evaluations"] for line in rows}
+    assert float(by_search["integer"]) < 10.0 < float(by_search["grid"])
+    with pytest.raises(SystemExit):
+        main(["--repeats", "0"])

@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 
 ray = pytest.importorskip("ray", reason="needs goodalloc[ray]")
 
+#: Ray forks when nodes are started; JAX, which tests before may have used, warns of it.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Nodes]:
