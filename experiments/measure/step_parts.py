@@ -47,7 +47,10 @@ class StepParts(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Interval of a profile, in seconds, of a GPU or the host; an annotation is no work."""
+    """Interval of a profile, in seconds, of a GPU or the host.
+
+    An annotation is no work, unless it is that of the averaging.
+    """
 
     name: str
     begin: float
@@ -124,12 +127,10 @@ def parts_of_step(
     for one in events:
         if one.begin >= step.end or one.end <= step.begin or one.on_gpu != cuda:
             continue
-        if one.annotation:
-            continue
         inside = (max(one.begin, step.begin), min(one.end, step.end))
         if one.name.startswith(AVERAGING):
             averaged.append(inside)
-        elif cuda or one.name.startswith(OPERATION):
+        elif not one.annotation and (cuda or one.name.startswith(OPERATION)):
             computed.append(inside)
     compute, synchronisation = covered(computed), covered(averaged)
     union = covered([*computed, *averaged])

@@ -48,7 +48,7 @@ def test_overlap_and_idle_are_those_of_seconds_that_are_ticked_off(
     average = AVERAGING[-1] if cuda else AVERAGING[0]
     events = [
         *(Event(compute, begin, end, on_gpu=cuda) for begin, end in computed),
-        *(Event(average, begin, end, on_gpu=cuda) for begin, end in averaged),
+        *(Event(average, begin, end, on_gpu=cuda, annotation=True) for begin, end in averaged),
         *(Event("aten::mm", begin, end, on_gpu=not cuda) for begin, end in other),
         Event("DistributedDataParallel.forward", 0.0, 50.0, on_gpu=False),
         Event("DistributedDataParallel.forward", 10.0, 40.0, on_gpu=cuda, annotation=True),
