@@ -124,6 +124,7 @@ class RayEngine:
     ) -> Iterator[RayGroup | None]:
         """Start replicas on their nodes, as `Engine.start` says; None also while a node is gone."""
         import ray
+        from ray.exceptions import RayError
         from ray.util.placement_group import placement_group, remove_placement_group
 
         nodes = self.nodes()
@@ -144,7 +145,7 @@ class RayEngine:
                 return
             try:
                 replicas = RayGroup(command, places, group, folder, variables)
-            except ray.exceptions.RayError:  # a node died meanwhile
+            except RayError:  # a node died meanwhile
                 yield None
                 return
             try:
@@ -257,6 +258,7 @@ class RayGroup:
     def codes(self) -> list[int | None]:
         """Exit codes so far, negative for a signal; None for running replicas."""
         import ray
+        from ray.exceptions import RayError
 
         if self._running:
             done, _ = ray.wait(list(self._running), num_returns=len(self._running), timeout=0.0)
@@ -264,7 +266,7 @@ class RayGroup:
                 rank = self._running.pop(one)
                 try:
                     self._codes[rank] = int(ray.get(one))
-                except ray.exceptions.RayError:  # its node or its process is gone
+                except RayError:  # its node or its process is gone
                     self._codes[rank] = -signal.SIGKILL
         return list(self._codes)
 

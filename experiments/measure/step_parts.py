@@ -164,9 +164,7 @@ def covered(intervals: Iterable[Interval]) -> float:
 
 def _event(event: Any) -> Event:
     """Return an event of PyTorch's profiler."""
-    from torch.autograd import DeviceType
-
-    span, on_gpu = event.time_range, event.device_type == DeviceType.CUDA
+    span, on_gpu = event.time_range, event.device_type.name == "CUDA"
     return Event(
         event.name,
         span.start / MICROSECONDS,

@@ -142,7 +142,10 @@ class StepFit(NamedTuple):
     ) -> StepTimes:
         """Return the seconds (2) of configurations, arrays of one shape."""
         slower = 1.0 + self.contention * (replicas > nodes)
-        passes: Floats = np.asarray(gradient_time(self.parameters, atomic_batch_size)) * slower
+        gradient: Floats = np.asarray(
+            gradient_time(self.parameters, atomic_batch_size), dtype=float
+        )
+        passes = gradient * slower
         waiting = np.asarray(synchronisation_time(self.parameters, nodes, replicas))
         last = np.asarray(overlap(passes, waiting, np.log(waiting), self.parameters.gamma).time)
         steps = accumulation_steps * passes + last + self.update
@@ -225,7 +228,7 @@ def fit_step_parts(
         found = least_squares(weighted, inside, bounds=bounds, args=(start, spread))
         return float(found.cost), _moved(start, free, found.x)
 
-    spread = np.full(len(KINDS), PRIOR_SPREAD)
+    spread, best = np.full(len(KINDS), PRIOR_SPREAD), starts[0]
     for _ in range(ROUNDS):
         _, best = min((search(start, spread) for start in starts), key=lambda one: one[0])
         starts, spread = [best], _spread(residuals(best)[0])
