@@ -84,6 +84,7 @@ def test_every_replica_is_on_its_node_with_a_gpu_of_its_own(nodes: Nodes, tmp_pa
     assert len({one["MASTER_PORT"] for one in replicas}) == 1
 
 
+@pytest.mark.slow
 def test_a_gpu_is_never_given_twice(nodes: Nodes, tmp_path: Path) -> None:
     """A second job waits until the first has ended, though both are allocated the same."""
     allocate(tmp_path, mine=nodes.named(large=2), other=nodes.named(large=1))
@@ -107,6 +108,7 @@ def test_a_gpu_is_never_given_twice(nodes: Nodes, tmp_path: Path) -> None:
     assert one_end <= other_begin or other_end <= one_begin
 
 
+@pytest.mark.slow
 def test_what_fails_is_told_with_its_last_words(nodes: Nodes, tmp_path: Path) -> None:
     """And started again, as on one machine."""
     allocate(tmp_path, mine=nodes.named(middle=1))

@@ -110,10 +110,11 @@ def test_parts_of_a_device_are_parts(idle: tuple[float, float]) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are pinned on Linux")
 def test_two_real_trainings_share_a_core(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each is slower than alone, neither stands still; the table and its machine's form agree."""
     pytest.importorskip("torch", reason="needs goodalloc[measure]")
+    monkeypatch.setattr(beside, "ROUNDS", 2)
     path = tmp_path / "pair.csv"
     command = ["measure", "perceptron", "neumf", "--beside", "--batch-sizes", "64,512"]
     assert main([*command, "--seconds", "0.2", "--out", str(path), "--json"]) == 0

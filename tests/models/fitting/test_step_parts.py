@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goodalloc.models.fitting.step_parts import KINDS, StepObservations, fit_step_parts
@@ -149,6 +149,7 @@ def test_replicas_that_slow_each_other_down_have_a_term() -> None:
     assert fit_step_parts(slower).contention == 0.0
 
 
+@settings(max_examples=15)
 @given(factor=st.floats(1.5, 4.0))
 def test_parts_count_less_the_larger_their_errors(factor: float) -> None:
     """Waiting that is wrong by a factor moves the fit; with a large error it hardly does."""
