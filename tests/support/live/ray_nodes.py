@@ -18,8 +18,8 @@ class Nodes:
 
         alert = {
             "health_check_initial_delay_ms": 0,
-            "health_check_period_ms": 200,
-            "health_check_failure_threshold": 3,
+            "health_check_period_ms": 500,
+            "health_check_failure_threshold": 8,
         }
         head = {"num_cpus": 0, "num_gpus": 0, "_system_config": alert}
         self._cluster: Any = Cluster(initialize_head=True, head_node_args=head)
