@@ -19,6 +19,7 @@ from goodalloc.experiments.measure.crew import LaunchedCrew, LocalCrew, launched
 from goodalloc.experiments.measure.devices import Devices, powers_to
 from goodalloc.experiments.measure.execution import Execution
 from goodalloc.experiments.measure.machine_state import hardware
+from goodalloc.experiments.measure.measured_configuration import QUIET_CORE
 from goodalloc.experiments.measure.measuring import MeasurePlan, Measuring, doubled
 from goodalloc.experiments.measure.profile_fit import (
     error_rows,
@@ -49,6 +50,9 @@ LAST_ORDER = 2.0
 #: Accumulated passes, and time limit of a configuration, of one training and of all.
 ONE, ALL = ((0, 1), 5.0), ((0,), 1.5)
 
+#: Times that each configuration is measured.
+VISITS = 3
+
 #: Seconds of each run of two trainings beside each other.
 BESIDE = 2.0
 
@@ -56,11 +60,14 @@ BESIDE = 2.0
 def measure_command(arguments: argparse.Namespace) -> Output:
     """Measure a training, or all that ship, in every configuration that the files lack."""
     require_extra("measure", "Command measure")
-    trainings = 0 if arguments.all else 2 if arguments.beside else 1
-    if len(arguments.model) != trainings:
+    wanted, why = 1, ""
+    if arguments.all:
+        wanted, why = 0, " with --all"
+    elif arguments.beside:
+        wanted, why = 2, " with --beside"
+    if len(arguments.model) != wanted:
         raise ValueError(
-            f"argument model: got {len(arguments.model)} trainings; expected one, or two with "
-            "--beside, or none with --all."
+            f"argument model: got {len(arguments.model)} trainings; expected {wanted}{why}."
         )
     size, devices = launched_size(os.environ), Devices.here(arguments.backend)
     if arguments.all and size is not None:
@@ -109,6 +116,9 @@ def _measure_beside(arguments: argparse.Namespace, devices: Devices) -> Output:
         rates_beside,
     )
 
+    for name in ("trace", "replicas", "accumulation", "memory", "visits"):
+        if getattr(arguments, name) is not None:
+            raise ValueError(f"argument --{name}: expected none with --beside.")
     check_target(arguments.out)
     path, sizes = Path(arguments.out), arguments.batch_sizes
     if len(sizes) not in (0, 2):
@@ -132,6 +142,8 @@ def _measure_beside(arguments: argparse.Namespace, devices: Devices) -> Output:
     rows = table_of(found)
     write_atomically(path, csv_text(rows, tuple(rows[0])))
     text = f"loss of fair sharing: {fitted_sharing(found).loss:.3f}\nwritten to {path}"
+    if min(rate.quiet for rate in found) < QUIET_CORE:
+        text += "\nother programs took the core meanwhile: measure again when they have ended"
     return Output(f"{text_table(rows, tuple(rows[0]))}\n\n{text}", for_machines(rows))
 
 
@@ -145,7 +157,7 @@ def _measure_one(arguments: argparse.Namespace, size: int | None, devices: Devic
         batch_sizes=arguments.batch_sizes,
         error=arguments.error,
         seconds=seconds if arguments.seconds is None else arguments.seconds,
-        visits=arguments.visits,
+        visits=VISITS if arguments.visits is None else arguments.visits,
         memory_gib=arguments.memory,
         seed=arguments.seed,
         execution=_execution(arguments),

@@ -45,7 +45,6 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--visits",
         type=whole(1),
-        default=3,
         help="times that each configuration is measured, with others in between (default: 3)",
     )
     parser.add_argument(
@@ -66,8 +65,8 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
         type=counts(1),
         metavar="SIZES",
         default=(),
-        help="examples per replica and pass (default: doubled as far as memory holds them and a "
-        "step takes no more than a tenth of --seconds)",
+        help="examples per replica and pass, with --beside one number a training (default: "
+        "doubled as far as memory holds them and a step takes no more than a tenth of --seconds)",
     )
     parser.add_argument(
         "--accumulation",
@@ -113,7 +112,8 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
         "--out",
         required=True,
         metavar="PROFILE.csv",
-        help="table, or folder of tables with --all; an existing one is continued",
+        help="table, or folder of tables with --all; an existing one is continued, with --beside "
+        "written anew",
     )
 
 

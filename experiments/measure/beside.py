@@ -66,6 +66,8 @@ class SharedRate(NamedTuple):
         Most memory of the training; None where it is unknown.
     loss
         Loss *l* by (1).
+    quiet
+        Least part of a run alone in which no other program kept it from the core; 1 on a GPU.
     """
 
     model: str
@@ -79,6 +81,7 @@ class SharedRate(NamedTuple):
     beside_busy: float
     memory_mib: float | None
     loss: Estimate
+    quiet: float
 
 
 class Training(NamedTuple):
@@ -152,6 +155,14 @@ def first_core() -> int:
     return int(min(affinity(0)))
 
 
+class Run(NamedTuple):
+    """Steps a second, the part of a core that was used, and the part that others left."""
+
+    speed: float
+    core: float
+    quiet: float
+
+
 class Trained(NamedTuple):
     """Training and the process that does it."""
 
@@ -194,11 +205,12 @@ def measure_pair(
         one.probe()
     run_at_once(both, seconds / 4, core)  # warms up
     speeds = np.empty((2, ROUNDS, 2))  # alone and beside, rounds, trainings
-    cores = np.empty((ROUNDS, 2))
+    cores, quiet = np.empty((ROUNDS, 2)), np.empty((ROUNDS, 2))
     for number in range(ROUNDS):
         for place, one in enumerate(both):
-            ((speeds[0, number, place], cores[number, place]),) = run_at_once((one,), seconds, core)
-        speeds[1, number] = [speed for speed, _ in run_at_once(both, seconds, core)]
+            (alone,) = run_at_once((one,), seconds, core)
+            speeds[0, number, place], cores[number, place], quiet[number, place] = alone
+        speeds[1, number] = [run.speed for run in run_at_once(both, seconds, core)]
         report()
     splits = [one.ask(order="split", repetitions=PROFILED) for one in both]
     gpus = [_busy(StepParts(*np.mean(split["parts"], axis=0))) for split in splits]
@@ -206,17 +218,18 @@ def measure_pair(
     rates, room = speeds[1] / speeds[0], min(1.0, 1.0 / float(busy.sum()))
 
     def rate_of(own: int) -> SharedRate:
-        alone, beside = speeds[:, :, own].mean(axis=1)
+        alone_speed, beside_speed = speeds[:, :, own].mean(axis=1)
         return SharedRate(
             *both[own].training,
             *both[1 - own].training,
-            alone_steps_per_second=rounded(float(alone)),
-            beside_steps_per_second=rounded(float(beside)),
+            alone_steps_per_second=rounded(float(alone_speed)),
+            beside_steps_per_second=rounded(float(beside_speed)),
             rate=estimate_of(rates[:, own].tolist()),
             busy=rounded(float(busy[own])),
             beside_busy=rounded(float(busy[1 - own])),
             memory_mib=splits[own]["memory"],
             loss=estimate_of((1.0 - rates[:, own] / room).tolist()),
+            quiet=rounded(float(quiet[:, own].min())),
         )
 
     return rate_of(0), rate_of(1)
@@ -234,10 +247,8 @@ def fitted_sharing(rates: Sequence[SharedRate]) -> Sharing:
     return Sharing("fair", loss=float(np.clip(loss, 0.0, 0.99)))
 
 
-def run_at_once(
-    trainings: Sequence[Trained], seconds: float, core: int | None
-) -> list[tuple[float, float]]:
-    """Run trainings at once; return steps a second and the part of a core that each used.
+def run_at_once(trainings: Sequence[Trained], seconds: float, core: int | None) -> list[Run]:
+    """Run trainings at once.
 
     Parameters
     ----------
@@ -250,9 +261,9 @@ def run_at_once(
     """
     begin = time.monotonic() + NOTICE
 
-    def run(one: Trained) -> tuple[float, float]:
+    def run(one: Trained) -> Run:
         answer = one.ask(order="run", begin=begin, seconds=seconds, core=core)
-        return answer["steps"] / answer["seconds"], answer["core"]
+        return Run(answer["steps"] / answer["seconds"], answer["core"], answer["quiet"])
 
     with ThreadPoolExecutor(len(trainings)) as pool:
         return list(pool.map(run, trainings))

@@ -45,11 +45,14 @@ if TYPE_CHECKING:
 FOLDS = 5
 
 
-#: What a model is fitted to: whole steps; their parts, too; and with a term that Pollux lacks.
-Method = Literal["steps", "parts", "parts and update", "parts and contention"]
+#: What a model is fitted to: whole steps, by Pollux's loss or weighted by their errors; also their
+#: parts; and these with a term that Pollux lacks.
+Method = Literal["steps", "weighted steps", "parts", "parts and update", "parts and contention"]
 
-#: Fits with no other terms than those of Pollux, of which a goodput model can be made.
-PLAIN: tuple[Method, ...] = ("steps", "parts")
+#: Fits with no other terms than those of Pollux, of which a goodput model can be made; and those
+#: that need no parts.
+PLAIN: tuple[Method, ...] = ("steps", "weighted steps", "parts")
+BLIND: tuple[Method, ...] = PLAIN[:2]
 
 
 @dataclass(frozen=True)
@@ -147,7 +150,7 @@ def methods_for(profile: MeasuredProfile) -> tuple[Method, ...]:
     profile
         The measured profile.
     """
-    return get_args(Method) if profile.has_parts else ("steps",)
+    return get_args(Method) if profile.has_parts else BLIND
 
 
 def fit_profile(
@@ -162,8 +165,7 @@ def fit_profile(
     seed
         Seed of the parts.
     method
-        What to fit; None for whole steps, or their parts, too, if steps that were held out are
-        then predicted better.
+        What to fit; None for the one of `PLAIN` that predicts held-out steps best.
 
     Raises
     ------
@@ -175,7 +177,12 @@ def fit_profile(
     if method is None:
         plain = [fit_profile(profile, seed, one) for one in PLAIN if one in known]
         return min(plain, key=lambda fit: fit.step_error(held_out=bool(fit.held_out)))
-    require_choice("Fit: method", method, known)
+    require_choice("Fit: method", method, get_args(Method))
+    if method not in known:
+        raise ValueError(
+            f"Fit: method is '{method}', but no step of several replicas has parts that the "
+            f"profiler saw; expected {' or '.join(BLIND)}."
+        )
     fold = split_folds(profile, seed)
     parts = range(FOLDS) if len(np.unique(fold)) == FOLDS else range(0)
     masks = [np.ones(len(fold), dtype=bool), *(fold != part for part in parts)]
@@ -196,7 +203,10 @@ def fits_to(profile: MeasuredProfile, masks: Sequence[Flags], method: Method) ->
         What to fit.
     """
     if method != "steps":
-        chosen = (profile.steps().select(mask) for mask in masks)
+        steps = profile.steps()
+        if method in BLIND:
+            steps = steps.without_parts()
+        chosen = (steps.select(mask) for mask in masks)
         update, contention = (method.endswith(term) for term in ("update", "contention"))
         return [
             fit_step_parts(steps, update_apart=update, contention=contention) for steps in chosen

@@ -197,23 +197,25 @@ class MeasuredRank:
     def _run(self, replicas: int, begin: float, seconds: float, core: int | None) -> dict[str, Any]:
         """Run steps from a moment of the machine's clock on, for some seconds, pinned on a core.
 
-        Answers with the number of steps, their seconds, and the part of a core that they used.
+        Answers with the number of steps, their seconds, the part of a core that they used, and the
+        part in which no other program kept them from it.
         """
         if core is not None:
             os.sched_setaffinity(0, {core})
         module, steps = self._wrapped(replicas), 0
         time.sleep(max(begin - time.monotonic(), 0.0))
-        first, used = time.monotonic(), time.process_time()
+        first, used, mark = time.monotonic(), time.process_time(), mark_core()
         while (last := time.monotonic()) < begin + seconds or not steps:
-            mark = self._clock.mark()
+            start = self._clock.mark()
             self._step(module, 0)
-            self._clock.seconds(mark, self._clock.mark())  # waits for the device
+            self._clock.seconds(start, self._clock.mark())  # waits for the device
             steps += 1
         taken = last - first
         return {
             "steps": steps,
             "seconds": taken,
             "core": min((time.process_time() - used) / taken, 1.0),
+            "quiet": self._core(mark, waits=False),
         }
 
     def _wrapped(self, replicas: int) -> Any:

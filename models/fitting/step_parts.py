@@ -109,6 +109,11 @@ class StepObservations(NamedTuple):
         """Return the configurations of a mask of shape (configurations,)."""
         return StepObservations(*(column[mask] for column in self))
 
+    def without_parts(self) -> StepObservations:
+        """Return the same steps, of whose parts nothing is known."""
+        unknown = np.full(len(self.nodes), np.nan)
+        return self._replace(synchronisation_time=unknown, hidden=unknown)
+
     def gradient_time(self, *, update_apart: bool) -> Floats:
         """Return seconds of a pass, with its share of the update unless that is apart."""
         if update_apart:

@@ -3,7 +3,8 @@ r"""Errors of throughput models by the number of configurations that they were f
 Models are fitted to some configurations of a profile, drawn at random with one replica and several
 among them, and predict the steps of all others. Fitted are whole steps, as in Pollux (OSDI'21,
 section 4.1), or also the parts of a step that the profiler saw (`models/fitting/step_parts.py`),
-without and with a term for the update by the optimiser.
+without and with further terms. The same fit to whole steps alone, weighted by their errors, tells
+what is due to the parts and what to the fit.
 
 The profiles are four trainings, measured on two cores (`goodalloc measure`), and two that never
 were: the models of Pollux's applications on T4 with lognormal errors, to show what the parts are
@@ -208,6 +209,11 @@ class PartsTask:
         profile = self.profile()
         kinds = np.unique(profile.configurations, axis=0)
         numbers = [number for number in self.numbers if number < len(kinds)]
+        if not numbers:
+            raise ValueError(
+                f"Profile '{self.name}': it has {len(kinds)} undisturbed configurations; expected "
+                f"more than {min(self.numbers)}."
+            )
         found: dict[str, dict[str, list[float]]] = {}
         for done, number in enumerate(numbers, start=1):
             masks = [draw_configurations(profile, number, seed) for seed in range(self.draws)]

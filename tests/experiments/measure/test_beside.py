@@ -41,7 +41,14 @@ class Pretended:
             parts = StepParts(0.0, 0.4, 0.5, 0.1, 0.0, 0.0, self.idle)
             return [{"parts": [parts] * order["repetitions"], "memory": 12.0}]
         both = len(self.running) == 2
-        return [{"steps": self.shared if both else self.alone, "seconds": 1.0, "core": 0.8}]
+        return [
+            {
+                "steps": self.shared if both else self.alone,
+                "seconds": 1.0,
+                "core": 0.8,
+                "quiet": 1.0,
+            }
+        ]
 
     def nodes(self, replicas: int) -> int:
         """This machine."""
@@ -58,7 +65,7 @@ def pair_of(
     running: list[Any] = []
     run = beside.run_at_once
 
-    def noted(trainings: Any, seconds: float, core: int | None) -> list[tuple[float, float]]:
+    def noted(trainings: Any, seconds: float, core: int | None) -> list[beside.Run]:
         running[:] = trainings
         return run(trainings, seconds, core)
 
@@ -130,12 +137,14 @@ def test_two_real_trainings_share_a_core(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["perceptron", "--beside"], "got 1 trainings; expected one, or two with --beside"),
+        (["perceptron", "--beside"], "got 1 trainings; expected 2 with --beside"),
         (["perceptron", "neumf"], "got 2 trainings"),
         (["perceptron", "--all"], "got 1 trainings"),
         ([], "got 0 trainings"),
         (["perceptron", "neumf", "--beside", "--batch-sizes", "64"], "got 1; expected one a"),
         (["perceptron", "none", "--beside"], "Model 'none'"),
+        (["perceptron", "neumf", "--beside", "--visits", "2"], "--visits: expected none with"),
+        (["perceptron", "neumf", "--beside", "--trace", "x"], "--trace: expected none with"),
     ],
 )
 def test_trainings_that_make_no_pair_are_refused(

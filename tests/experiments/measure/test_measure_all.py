@@ -113,8 +113,8 @@ def test_the_best_speed_is_that_of_all_replicas_in_the_fastest_configuration(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "argument model: got 0 trainings; expected one, or two with --beside, or none"),
-        (["resnet", "--all"], "argument model: got 1 trainings"),
+        ([], "argument model: got 0 trainings; expected 1"),
+        (["resnet", "--all"], "argument model: got 1 trainings; expected 0 with --all"),
     ],
 )
 def test_one_training_or_all_is_asked_for(

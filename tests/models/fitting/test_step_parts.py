@@ -53,12 +53,6 @@ def steps_of(
     )
 
 
-def without_parts(steps: StepObservations) -> StepObservations:
-    """The same, but nobody looked into the steps."""
-    unknown = np.full_like(steps.nodes, np.nan)
-    return steps._replace(synchronisation_time=unknown, hidden=unknown)
-
-
 MANY = [
     (nodes, replicas, atomic, more)
     for nodes, replicas in ((1, 1), (1, 2), (1, 4), (2, 2), (2, 4), (2, 8))
@@ -78,7 +72,7 @@ def test_one_configuration_of_two_replicas_tells_waiting_from_overlap() -> None:
     """Of a whole step, any of many pairs could be the cause."""
     steps = steps_of(FEW)
     seen = fit_step_parts(steps).parameters
-    blind = fit_step_parts(without_parts(steps)).parameters
+    blind = fit_step_parts(steps.without_parts()).parameters
     assert seen.alpha_local == pytest.approx(TRUTH.alpha_local, rel=0.05)
     assert seen.gamma == pytest.approx(TRUTH.gamma, rel=0.1)
     assert abs(np.log(blind.alpha_local / TRUTH.alpha_local)) > 0.3
@@ -114,7 +108,7 @@ def test_two_thirds_of_the_configurations_suffice_where_the_formula_holds() -> N
         for kind, number in errors:
             mask = np.isin(np.arange(count), [*one[: number // 2], *two[: number // 2]])
             known = noisy.select(mask)
-            fit = fit_step_parts(known if kind == "parts" else without_parts(known))
+            fit = fit_step_parts(known if kind == "parts" else known.without_parts())
             predicted = step_time(fit.parameters, 1, 2, whole.atomic_batch_size[several], 0)
             ratio = np.asarray(predicted) / whole.step_time[several]
             errors[kind, number].append(float(np.sqrt(np.mean(np.log(ratio) ** 2))))

@@ -72,7 +72,7 @@ def test_profiles_of_ones_own_take_the_place_of_those_that_ship(tmp_path: Path) 
         task.run(lambda _: None)
     found = PROFILE_PARTS.rows(plan)
     assert {line.profile for line in found} == {"mine"}
-    assert {line.fit_to for line in found} == {"steps"}
+    assert {line.fit_to for line in found} == {"steps", "weighted steps"}
     assert PROFILE_PARTS.plot(plan, found).axes
 
 
@@ -86,3 +86,6 @@ def test_folders_and_profiles_that_make_no_sense_are_refused(tmp_path: Path) -> 
     task = PartsTask(tmp_path / "task", "alone", str(path), numbers=(3,), draws=2)
     with pytest.raises(ValueError, match="all its configurations have one replica"):
         task.run()
+    few = PartsTask(tmp_path / "few", "alone", str(path), numbers=(8, 9), draws=2)
+    with pytest.raises(ValueError, match="it has 7 undisturbed configurations; expected more than"):
+        few.run()
