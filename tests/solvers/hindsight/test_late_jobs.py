@@ -100,6 +100,11 @@ def test_on_one_gpu_all_but_those_that_fit_are_late(number: int, inside: int) ->
     assert found.value <= number - inside
 
 
+def test_where_all_are_due_at_the_start_all_are_late() -> None:
+    """On a grid that has some length all the same."""
+    assert on_one_gpu(3, 0.0).value == pytest.approx(3.0, abs=1e-9)
+
+
 def test_a_job_that_is_late_even_alone_counts_whole() -> None:
     """At prices of nothing."""
     assert on_one_gpu(1, 500.0).value == pytest.approx(1.0, abs=1e-9)
