@@ -30,7 +30,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from goodalloc.data.documents.json_file import in_file, read_text, shown
-from goodalloc.models.fitting.problem import Observations
 from goodalloc.models.fitting.step_parts import StepObservations
 from goodalloc.models.support.validation import require_choice
 
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
+    from goodalloc.models.fitting.problem import Observations
     from goodalloc.models.support.array_types import Floats
 
 
@@ -154,7 +154,7 @@ class MeasuredProfile:
     @property
     def gradient_time(self) -> Floats:
         """Seconds of a pass with its share of the update: T_grad by (2)."""
-        return self.pass_time + self.update_time / (self.accumulation_steps + 1.0)
+        return self.steps().gradient_time(update_apart=False)
 
     @property
     def configurations(self) -> Floats:
@@ -188,16 +188,7 @@ class MeasuredProfile:
 
     def observations(self) -> Observations:
         """Return the argument of `fit_throughput` for one job, without accumulated passes."""
-        last = self.step_time - self.accumulation_steps * self.gradient_time
-        columns = (
-            self.nodes,
-            self.replicas,
-            self.atomic_batch_size,
-            self.gradient_time,
-            last,
-            np.ones(len(last), dtype=bool),
-        )
-        return Observations(*(np.asarray(column)[None] for column in columns))
+        return self.steps().observations(update_apart=False)
 
 
 def rows_as_text(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -22,16 +22,20 @@ from goodalloc.solvers.policies.policy_table import POLICIES, PolicyOptions
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from goodalloc.experiments.live.engines import Engine
 
 
 def schedule_command(arguments: argparse.Namespace) -> Output:
     """Schedule until a stop request or, with ``--until-done``, until all jobs are done."""
-    if arguments.on is not None:
+    watch: Callable[[], Cluster | None] | None = None
+    if arguments.on is None:
+        cluster = _cluster(arguments)
+    else:
         _refuse_nodes(arguments)
-    engine = None if arguments.on is None else RayEngine(arguments.on)
-    cluster = _cluster(arguments) if engine is None else _nodes(engine)
+        watch = RayEngine(arguments.on).cluster
+        cluster = _there(watch())
     rules = OSDI21.replace(restart_delay=arguments.restart_delay)
     options = PolicyOptions(rules, arguments.seed, arguments.seconds)
     policy = live_policy(arguments.policy, options)
@@ -47,7 +51,7 @@ def schedule_command(arguments: argparse.Namespace) -> Output:
             say=log_line,
             trusting=arguments.policy in POLICIES,
             similar=arguments.similar,
-            watch=None if engine is None else engine.cluster,
+            watch=watch,
         )
         totals = scheduler.run()
         code = INTERRUPTED if stopped() else 0
@@ -94,7 +98,7 @@ def _refuse_nodes(arguments: argparse.Namespace) -> None:
             raise ValueError(f"argument --{option}: expected none with --on, as Ray has the nodes.")
 
 
-def _nodes(engine: RayEngine) -> Cluster:
+def _there(cluster: Cluster | None) -> Cluster:
     """Return the nodes of a Ray cluster.
 
     Raises
@@ -102,7 +106,6 @@ def _nodes(engine: RayEngine) -> Cluster:
     ValueError
         If it has none.
     """
-    cluster = engine.cluster()
     if cluster is None:
         raise ValueError("Ray's cluster has no GPU and no CPU; expected some.")
     return cluster

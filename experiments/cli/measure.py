@@ -22,6 +22,7 @@ from goodalloc.experiments.measure.machine_state import hardware
 from goodalloc.experiments.measure.measured_configuration import QUIET_CORE
 from goodalloc.experiments.measure.measuring import MeasurePlan, Measuring, doubled
 from goodalloc.experiments.measure.profile_fit import (
+    best_fit,
     error_rows,
     fit_profile,
     goodput_model,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
     from goodalloc.data.files.measured_profile import MeasuredProfile
     from goodalloc.experiments.measure.crew import Crew
-    from goodalloc.experiments.measure.profile_fit import ProfileFit
+    from goodalloc.experiments.measure.profile_fit import Method, ProfileFit
     from goodalloc.models.goodput.model import GoodputModel
 
 #: Seconds within which the processes of a killed measurement end.
@@ -49,12 +50,6 @@ LAST_ORDER = 2.0
 
 #: Accumulated passes, and time limit of a configuration, of one training and of all.
 ONE, ALL = ((0, 1), 5.0), ((0,), 1.5)
-
-#: Times that each configuration is measured.
-VISITS = 3
-
-#: Seconds of each run of two trainings beside each other.
-BESIDE = 2.0
 
 
 def measure_command(arguments: argparse.Namespace) -> Output:
@@ -111,6 +106,7 @@ def _measure_beside(arguments: argparse.Namespace, devices: Devices) -> Output:
     """Measure two trainings on one device, alone and at once."""
     from goodalloc.experiments.measure.beside import (
         ROUNDS,
+        SECONDS,
         Training,
         fitted_sharing,
         rates_beside,
@@ -134,7 +130,7 @@ def _measure_beside(arguments: argparse.Namespace, devices: Devices) -> Output:
             other,
             devices,
             _execution(arguments),
-            seconds=BESIDE if arguments.seconds is None else arguments.seconds,
+            seconds=SECONDS if arguments.seconds is None else arguments.seconds,
             seed=arguments.seed,
             keeps=lock,
             report=lambda: bar.update(1),
@@ -157,7 +153,7 @@ def _measure_one(arguments: argparse.Namespace, size: int | None, devices: Devic
         batch_sizes=arguments.batch_sizes,
         error=arguments.error,
         seconds=seconds if arguments.seconds is None else arguments.seconds,
-        visits=VISITS if arguments.visits is None else arguments.visits,
+        visits=MeasurePlan.visits if arguments.visits is None else arguments.visits,
         memory_gib=arguments.memory,
         seed=arguments.seed,
         execution=_execution(arguments),
@@ -284,10 +280,11 @@ def fit_command(arguments: argparse.Namespace) -> Output:
     if several and arguments.out is not None:
         raise ValueError(f"argument --out: got {len(profiles)} profiles; expected one with it.")
     instance = None if arguments.into is None else read_instance(arguments.into)
-    fits = {
-        kind: fit_profile(profile, arguments.seed, arguments.by)
-        for kind, profile in profiles.items()
+    compared = {
+        kind: [fit_profile(one, arguments.seed, method) for method in methods_for(one)]
+        for kind, one in profiles.items()
     }
+    fits = {kind: _chosen(several_fits, arguments.by) for kind, several_fits in compared.items()}
     models = {
         kind: goodput_model(
             fit,
@@ -300,7 +297,7 @@ def fit_command(arguments: argparse.Namespace) -> Output:
     name = Path(next(iter(profiles.values())).facts["model"].rpartition(":")[2]).stem
     rows, texts = list[dict[str, Any]](), list[str]()
     for kind, fit in fits.items():
-        own = _compared(fit, arguments.seed)
+        own = _errors(fit, compared[kind])
         rows += [{"gpu_type": kind, **row} for row in own] if several else own
         texts += [kind] if several else []
         texts += [text_table(own, tuple(own[0])), *_remarks(fit, models[kind])]
@@ -349,14 +346,20 @@ def _profiles(texts: list[str]) -> dict[str, MeasuredProfile]:
     return profiles
 
 
-def _compared(fit: ProfileFit, seed: int) -> list[dict[str, Any]]:
-    """Return the errors of a fit and, beside them, those of the other fits to its profile."""
-    others = (
-        fit_profile(fit.profile, seed, method)
-        for method in methods_for(fit.profile)
-        if method != fit.method
-    )
-    return [{"fit_to": one.method, **row} for one in (fit, *others) for row in error_rows(one)]
+def _chosen(fits: list[ProfileFit], method: Method | None) -> ProfileFit:
+    """Return the fit by a method, or the best one if that is None."""
+    if method is None:
+        return best_fit(fits)
+    for fit in fits:
+        if fit.method == method:
+            return fit
+    return fit_profile(fits[0].profile, method=method)  # says why there is none
+
+
+def _errors(fit: ProfileFit, fits: list[ProfileFit]) -> list[dict[str, Any]]:
+    """Return the errors of a fit and, beside them, those of the others."""
+    ordered = sorted(fits, key=lambda one: one is not fit)
+    return [{"fit_to": one.method, **row} for one in ordered for row in error_rows(one)]
 
 
 def _remarks(fit: ProfileFit, model: GoodputModel) -> list[str]:

@@ -42,7 +42,7 @@ class Engine(Protocol):
         folder: Path,
         variables: Mapping[str, str],
     ) -> AbstractContextManager[Group | None]:
-        """Start replicas, which end with the context; None while others have their places.
+        """Start replicas, which end with the context; None while their places are taken or gone.
 
         Parameters
         ----------
@@ -58,7 +58,7 @@ class Engine(Protocol):
         Raises
         ------
         ValueError
-            If the program cannot be started, or a node is not there.
+            If the program cannot be started.
         """
         ...
 

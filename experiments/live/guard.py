@@ -51,7 +51,8 @@ def main(command: list[str]) -> int:
         time.sleep(GLANCE)
     _signal(process.pid, signal.SIGKILL)  # children that it left behind
     if code < 0:
-        signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL,) else None
+        with contextlib.suppress(OSError):  # nobody handles SIGKILL
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     return code
 

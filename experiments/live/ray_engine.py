@@ -68,12 +68,12 @@ class RayNode:
 
 
 class RayEngine:
-    """Engine of a Ray cluster.
+    """Engine of a Ray cluster, of which a process uses one: the first that it has reached.
 
     Parameters
     ----------
     address
-        "auto", "host:6379" or "ray://host:10001"; empty for a new cluster of this machine alone.
+        "auto", "host:6379" or "ray://host:10001".
 
     Raises
     ------
@@ -88,9 +88,8 @@ class RayEngine:
         if ray.is_initialized():
             return
         try:
-            if address:
-                knock(address)
-            ray.init(address or None, log_to_driver=False, logging_level=logging.ERROR)
+            knock(address)
+            ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
         except Exception as error:  # of any type: the cluster cannot be used
             raise unreachable("ray", address, error) from error
 

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from goodalloc.experiments.measure.execution import Execution
     from goodalloc.experiments.reporting.estimates import Estimate
 
+#: Seconds of each run of a round.
+SECONDS = 2.0
+
 #: Rounds of a pair, and steps of the profile that tells how busy a device is.
 ROUNDS, PROFILED = 5, 10
 
@@ -97,7 +100,7 @@ def rates_beside(
     devices: Devices,
     execution: Execution = PLAIN,
     *,
-    seconds: float = 2.0,
+    seconds: float = SECONDS,
     seed: int = 0,
     keeps: Sequence[int] = (),
     report: Callable[[], object] = lambda: None,
@@ -213,8 +216,9 @@ def measure_pair(
         speeds[1, number] = [run.speed for run in run_at_once(both, seconds, core)]
         report()
     splits = [one.ask(order="split", repetitions=PROFILED) for one in both]
-    gpus = [_busy(StepParts(*np.mean(split["parts"], axis=0))) for split in splits]
-    busy = np.array(gpus) if core is None else cores.mean(axis=0)
+    busy = cores.mean(axis=0)
+    if core is None:
+        busy = np.array([_busy(StepParts(*np.mean(one["parts"], axis=0))) for one in splits])
     rates, room = speeds[1] / speeds[0], min(1.0, 1.0 / float(busy.sum()))
 
     def rate_of(own: int) -> SharedRate:

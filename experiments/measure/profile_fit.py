@@ -35,7 +35,7 @@ from goodalloc.models.round.mode import Mode
 from goodalloc.models.support.validation import require_choice, require_count, require_number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from goodalloc.data.files.measured_profile import MeasuredProfile
     from goodalloc.models.round.instance import Instance
@@ -175,8 +175,7 @@ def fit_profile(
     """
     known = methods_for(profile)
     if method is None:
-        plain = [fit_profile(profile, seed, one) for one in PLAIN if one in known]
-        return min(plain, key=lambda fit: fit.step_error(held_out=bool(fit.held_out)))
+        return best_fit(fit_profile(profile, seed, one) for one in PLAIN if one in known)
     require_choice("Fit: method", method, get_args(Method))
     if method not in known:
         raise ValueError(
@@ -188,6 +187,18 @@ def fit_profile(
     masks = [np.ones(len(fold), dtype=bool), *(fold != part for part in parts)]
     fits = fits_to(profile, masks, method)
     return ProfileFit(profile, method, fits[0], fold, tuple(fits[1:]))
+
+
+def best_fit(fits: Iterable[ProfileFit]) -> ProfileFit:
+    """Return the fit, of those to make a goodput model of, that predicts held-out steps best.
+
+    Parameters
+    ----------
+    fits
+        Fits to one profile, of `PLAIN` and others.
+    """
+    plain = (fit for fit in fits if fit.method in PLAIN)
+    return min(plain, key=lambda fit: fit.step_error(held_out=bool(fit.held_out)))
 
 
 def fits_to(profile: MeasuredProfile, masks: Sequence[Flags], method: Method) -> list[StepFit]:

@@ -62,9 +62,6 @@ class Timed(Protocol):
 #: Measures of the limits.
 LIMITS = ("functions", "bytes")
 
-#: Libraries, in the order of their colours.
-BACKENDS = ("jax", "numpy")
-
 
 def plot_limits(rows: Sequence[Timed]) -> Figure:
     """Draw functions a second against functions a byte under both limits, and growth with size.
@@ -77,6 +74,7 @@ def plot_limits(rows: Sequence[Timed]) -> Figure:
     from matplotlib.figure import Figure
 
     most, moved = (max(row.per_second for row in rows if row.measure == limit) for limit in LIMITS)
+    colours = dict(zip(dict.fromkeys(row.backend for row in rows), COLOURS, strict=False))
     figure = Figure(figsize=(9.0, 4.0), layout="constrained")
     roof, growth = figure.subplots(1, 2)
     intensity = np.geomspace(0.02, 20.0, 100)
@@ -88,21 +86,19 @@ def plot_limits(rows: Sequence[Timed]) -> Figure:
                 row.functions_each * row.per_second,
                 linestyle="none",
                 marker=MARKERS[place % len(MARKERS)],
-                color=COLOURS[row.backend != BACKENDS[0]],
+                color=colours[row.backend],
                 label=f"{row.measure}, {row.backend}",
             )
     roof.set_xlabel("transcendental functions a byte")
     roof.set_ylabel("transcendental functions a second")
-    for place, backend in enumerate(BACKENDS):
+    for backend, colour in colours.items():
         own = [row for row in rows if (row.measure, row.backend) == ("growth", backend)]
         sizes = [row.size for row in own]
         runs = np.array([row.run_seconds for row in own])
-        growth.plot(sizes, runs, color=COLOURS[place], marker="o", label=backend)
+        growth.plot(sizes, runs, color=colour, marker="o", label=backend)
         if backend == "jax" and own:
             first = max(row.first_call_seconds - row.run_seconds for row in own)
-            growth.plot(
-                sizes, runs + first, color=COLOURS[place], linestyle="--", label="jax, first call"
-            )
+            growth.plot(sizes, runs + first, color=colour, linestyle="--", label="jax, first call")
     growth.set_xlabel("allocations")
     growth.set_ylabel("seconds")
     for ax in (roof, growth):

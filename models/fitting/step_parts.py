@@ -120,6 +120,16 @@ class StepObservations(NamedTuple):
             return self.pass_time
         return self.pass_time + self.update_time / (self.accumulation_steps + 1.0)
 
+    def observations(self, *, update_apart: bool) -> Observations:
+        """Return the steps as Pollux's agent sees them, without accumulated passes."""
+        gradient = self.gradient_time(update_apart=update_apart)
+        last = self.step_time - self.accumulation_steps * gradient
+        if update_apart:
+            last = last - self.update_time
+        columns = (self.nodes, self.replicas, self.atomic_batch_size, gradient, last)
+        arrays = [np.asarray(column, dtype=float)[None] for column in columns]
+        return Observations._make([*arrays, arrays[-1] > 0.0])
+
 
 class StepFit(NamedTuple):
     """Fitted parameters of (2).
@@ -133,8 +143,8 @@ class StepFit(NamedTuple):
     contention
         Part by which replicas on one machine slow each other down; 0 without that term.
     spread
-        How far the model is off, by kind of residual (`KINDS`), shape (4,); empty if no parts
-        were fitted.
+        How far the model is off, by kind of residual (`KINDS`), shape (4,); empty for
+        Pollux's own fit.
     """
 
     parameters: ThroughputParameters
@@ -205,7 +215,7 @@ def fit_step_parts(
     0.1
     """
     options = FitOptions() if options is None else options
-    whole = usable_observations(_observations(steps, update_apart=update_apart))
+    whole = usable_observations(steps.observations(update_apart=update_apart))
     problem, seen_several = state_problem(whole, options)
     # coordinates: those of Pollux's fit, then the contention
     together = bool((steps.replicas > steps.nodes).any() and (steps.replicas == steps.nodes).any())
@@ -247,17 +257,6 @@ def _moved(base: Floats, free: Flags, values: Floats) -> Floats:
     point = base.copy()
     point[free] = values
     return point
-
-
-def _observations(steps: StepObservations, *, update_apart: bool) -> Observations:
-    """Return the steps as Pollux's agent sees them, without accumulated passes."""
-    gradient = steps.gradient_time(update_apart=update_apart)
-    last = steps.step_time - steps.accumulation_steps * gradient
-    if update_apart:
-        last = last - steps.update_time
-    columns = (steps.nodes, steps.replicas, steps.atomic_batch_size, gradient, last)
-    arrays = [np.asarray(column, dtype=float)[None] for column in columns]
-    return Observations._make([*arrays, arrays[-1] > 0.0])
 
 
 def _fit_at(point: Floats, update: float) -> StepFit:

@@ -19,16 +19,15 @@ Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from goodalloc.data.applications.profiles import load_profile
 from goodalloc.data.documents.atomic_write import write_atomically
-from goodalloc.data.documents.json_file import dump
+from goodalloc.data.documents.json_file import dump, read_text
 from goodalloc.data.files.measured_profile import MeasuredProfile, read_measured_profile
 from goodalloc.experiments.measure.profile_fit import fits_to, methods_for, predicted_times
 from goodalloc.experiments.reporting.axes import open_axes
@@ -38,14 +37,11 @@ from goodalloc.experiments.reporting.statistics import rmsle
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.experiments.support.records import DESCRIPTION, check_description, digest
 from goodalloc.experiments.support.version import library_version
-from goodalloc.models.goodput.throughput_model import (
-    gradient_time,
-    overlap,
-    synchronisation_time,
-)
+from goodalloc.models.fitting.step_parts import StepFit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from matplotlib.figure import Figure
 
@@ -81,32 +77,28 @@ def simulated_profile(application: str, seed: int) -> MeasuredProfile:
         Seed of the errors.
     """
     profile, random = load_profile(application), np.random.default_rng(seed)
-    parameters, batch = profile.throughput, profile.batch
+    batch = profile.batch
     sizes = np.unique(np.geomspace(batch.atomic_minimum, batch.atomic_maximum, SIZES).astype(int))
     atomic, replicas = (
         axis.ravel().astype(float) for axis in np.meshgrid(sizes, REPLICAS, indexing="ij")
     )
     nodes, zero = np.ones_like(atomic), np.zeros_like(atomic)
-    gradient = np.asarray(gradient_time(parameters, atomic))
-    waiting = np.asarray(synchronisation_time(parameters, nodes, replicas))
-    last = np.asarray(overlap(gradient, waiting, np.log(waiting), parameters.gamma).time)
-    alone, several = replicas == 1, replicas > 1
+    true = StepFit(profile.throughput).times(nodes, replicas, atomic, zero)
 
     def noisy(seconds: Any, error: float) -> Any:
         return seconds * random.lognormal(0.0, error, atomic.size)
 
-    seen = np.where(several, noisy(waiting, SYNCHRONISATION_NOISE), 0.0)
-    hidden = (gradient + waiting - last) / waiting
-    hidden = np.clip(hidden + random.normal(0.0, HIDDEN_NOISE, atomic.size), 0.0, 1.0)
-    update = np.full_like(atomic, 0.1 * float(gradient.min()))
+    seen = np.where(replicas > 1, noisy(true.synchronisation, SYNCHRONISATION_NOISE), 0.0)
+    hidden = np.clip(true.hidden + random.normal(0.0, HIDDEN_NOISE, atomic.size), 0.0, 1.0)
+    update = np.full_like(atomic, 0.1 * float(true.passes.min()))
     return MeasuredProfile(
         nodes=nodes,
         replicas=replicas,
         atomic_batch_size=atomic,
         accumulation_steps=zero,
-        pass_time=noisy(gradient, TIME_NOISE) - update,
+        pass_time=noisy(true.passes, TIME_NOISE) - update,
         update_time=update,
-        step_time=noisy(np.where(alone, gradient, last), TIME_NOISE),
+        step_time=noisy(true.steps, TIME_NOISE),
         pass_error=zero + TIME_NOISE,
         step_error=zero + TIME_NOISE,
         synchronisation_time=seen,
@@ -183,7 +175,7 @@ class PartsTask:
             "version": 1,
             "library": library_version(),
             "name": self.name,
-            "source": Path(self.source).name,
+            "source": digest({"text": read_text(self.source, "CSV")}) if self.source else "",
             "numbers": list(self.numbers),
             "draws": self.draws,
         }
@@ -281,7 +273,7 @@ def _tasks(plan: Plan) -> list[PartsTask]:
     for name, source in _sources(plan).items():
         task = PartsTask(plan.folder, name, source, numbers, draws)
         folder = plan.folder / "profile-parts" / digest(task.description())
-        tasks.append(PartsTask(folder, name, source, numbers, draws))
+        tasks.append(replace(task, folder=folder))
     return tasks
 
 
