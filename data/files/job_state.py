@@ -28,6 +28,7 @@ from goodalloc.models.goodput.model import BatchLimits, GoodputModel
 from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
 from goodalloc.models.goodput.throughput_model import ThroughputParameters
 from goodalloc.models.round.job import Job
+from goodalloc.models.round.mode import require_type
 from goodalloc.models.support.validation import (
     require_count,
     require_flag,
@@ -70,6 +71,8 @@ _COUNTS = {
     "examples": 0,
     "epoch": 0,
 }
+#: Keys that a file may lack.
+_OPTIONAL = ("measured", "gpu_type", "elsewhere")
 _SECONDS = ("submitted", "published", "attained_service", "scale_invariant_steps")
 
 
@@ -107,6 +110,10 @@ class JobState:
         Whether the training is over.
     measured
         Nodes and replicas of the configurations whose step times it measured, in any order.
+    gpu_type
+        Type of GPU that it runs on; empty where types are not told apart.
+    elsewhere
+        Fitted parameters on other types of GPU that it ran on, by name.
 
     Raises
     ------
@@ -134,6 +141,8 @@ class JobState:
     throughput: ThroughputParameters | None = None
     finished: bool = False
     measured: tuple[tuple[int, int], ...] = ()
+    gpu_type: str = ""
+    elsewhere: dict[str, ThroughputParameters] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse values out of range."""
@@ -157,6 +166,19 @@ class JobState:
             nodes, replicas = pair
             require_count(f"{item}: measured nodes", nodes, 1)
             require_count(f"{item}: replicas measured on {nodes} nodes", replicas, nodes)
+        require_type(item, self.gpu_type)
+        for name in self.elsewhere:
+            require_type(item, name)
+            if name == self.gpu_type:
+                raise ValueError(
+                    f"{item}: elsewhere names the type '{name}', which it runs on; expected others."
+                )
+
+    @property
+    def fits(self) -> dict[str, ThroughputParameters]:
+        """Fitted parameters by type of GPU, the present type first."""
+        own = {} if self.throughput is None else {self.gpu_type: self.throughput}
+        return own | self.elsewhere
 
     @property
     def max_replicas(self) -> int:
@@ -221,6 +243,7 @@ def write_job_state(path: str | os.PathLike[str], state: JobState) -> None:
     model = GoodputModel(throughput, gradient, state.batch)
     for name, part in model_to_dict(model).items():
         document[name] = None if getattr(state, name) is None else part
+    document["elsewhere"] = {name: fit._asdict() for name, fit in state.elsewhere.items()}
     write_atomically(path, rows_text(document, {}))
 
 
@@ -244,9 +267,9 @@ def read_job_state(path: str | os.PathLike[str]) -> JobState:
     """
     document = read_document(path, (STATE_FORMAT,))
     try:
-        names = tuple(entry.name for entry in fields(JobState) if entry.name != "measured")
+        names = tuple(entry.name for entry in fields(JobState) if entry.name not in _OPTIONAL)
         required = ("format", "version", *names)
-        given = dict(check_keys("Job state", document, required, ("measured",)))
+        given = dict(check_keys("Job state", document, required, _OPTIONAL))
         del given["format"], given["version"]
         require_name("Job state", given["name"])
         for name in _SECONDS:
@@ -254,7 +277,9 @@ def read_job_state(path: str | os.PathLike[str]) -> JobState:
         item = f"Job '{given['name']}': measured"
         pairs = check_list(item, given.get("measured", []))
         given["measured"] = tuple(tuple(check_list(item, pair)) for pair in pairs)
-        return JobState(**given | _model_parts(f"Job '{given['name']}'", given))
+        elsewhere = given.pop("elsewhere", {})
+        parts = _model_parts(f"Job '{given['name']}'", given)
+        return JobState(**given | parts, elsewhere=_fits_elsewhere(given, elsewhere))
     except ValueError as error:
         raise ValueError(in_file(path, error)) from error
 
@@ -267,6 +292,24 @@ def _model_parts(item: str, given: dict[str, Any]) -> dict[str, Any]:
     model = model_from_dict(item, filled)
     assert isinstance(model, GoodputModel)
     return {name: given[name] and part for name, part in model._asdict().items()}
+
+
+def _fits_elsewhere(given: dict[str, Any], value: object) -> dict[str, ThroughputParameters]:
+    """Return the checked fits on other types of GPU."""
+    item = f"Job '{given['name']}'"
+    if not isinstance(value, dict):
+        raise ValueError(f"{item}: elsewhere is {shown(value)}; expected an object of GPU types.")
+    fits = {}
+    for name, fit in value.items():
+        filled = {
+            "batch": given["batch"],
+            "throughput": fit,
+            "gradient": _UNKNOWN.gradient._asdict(),
+        }
+        model = model_from_dict(f"{item}: elsewhere '{name}'", filled)
+        assert isinstance(model, GoodputModel)
+        fits[name] = model.throughput
+    return fits
 
 
 def read_placement(path: str | os.PathLike[str], name: str) -> dict[str, int]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 #: Version of the layout of the file.
-VERSION = 1
+VERSION = 2
 
 #: Keys of the file.
 KEYS = (

@@ -33,6 +33,9 @@ SUBMISSION, REPLICAS = "submission.json", "replicas.json"
 JOB_VARIABLE, CLUSTER_VARIABLE = "GOODALLOC_JOB", "GOODALLOC_CLUSTER"
 LAUNCHER_VARIABLE = "GOODALLOC_LAUNCHER"
 
+#: Environment variable with the type of a replica's GPU, where types are told apart.
+TYPE_VARIABLE = "GOODALLOC_GPU_TYPE"
+
 
 def job_folder(cluster: str | os.PathLike[str], name: str) -> Path:
     """Return the folder of the job `name`.

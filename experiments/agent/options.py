@@ -11,6 +11,7 @@ from goodalloc.experiments.agent.cluster_folder import (
     CLUSTER_VARIABLE,
     JOB_VARIABLE,
     LAUNCHER_VARIABLE,
+    TYPE_VARIABLE,
     allocation_file,
     job_folder,
 )
@@ -21,6 +22,7 @@ from goodalloc.models.adaptation.learning_rate import LEARNING_RATE_RULES
 from goodalloc.models.goodput.model import BatchLimits, GoodputModel, validate
 from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
 from goodalloc.models.goodput.throughput_model import ThroughputParameters
+from goodalloc.models.round.mode import require_type
 from goodalloc.models.support.validation import (
     require_choice,
     require_count,
@@ -116,6 +118,9 @@ class AgentOptions:
     launcher
         Process that starts the replicas, and restarts them: when it has ended, they write a
         checkpoint and end as for a new allocation. None without a launcher.
+    gpu_type
+        Type of the GPUs, each of which has a throughput model of its own; empty where types are
+        not told apart.
 
     Raises
     ------
@@ -152,6 +157,7 @@ class AgentOptions:
     decay: float = DECAY
     throughput: ThroughputParameters | None = None
     launcher: ProcessIdentity | None = None
+    gpu_type: str = ""
 
     def __post_init__(self) -> None:
         """Refuse invalid options."""
@@ -165,6 +171,7 @@ class AgentOptions:
             require_count(f"{item}: most_coordinates", self.most_coordinates, 1)
         for name in ("publish_seconds", "look_seconds"):
             require_number(f"{item}: {name}", getattr(self, name), 0.0)
+        require_type(item, self.gpu_type)
         require_share(f"{item}: decay", self.decay)
         if self.decay == 1.0:
             raise ValueError(f"{item}: decay is {self.decay!r}; expected 0 to below 1.")
@@ -193,7 +200,7 @@ class AgentOptions:
         batch
             Limits of the batch size.
         options
-            Further options, except name, folder, allocation and launcher.
+            Further options, except name, folder, allocation, launcher and gpu_type.
 
         Raises
         ------
@@ -215,6 +222,7 @@ class AgentOptions:
             batch,
             allocation=allocation_file(cluster),
             launcher=ProcessIdentity.parse(launcher),
+            gpu_type=os.environ.get(TYPE_VARIABLE, ""),
             **options,
         )
 

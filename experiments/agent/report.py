@@ -44,9 +44,12 @@ class AgentReport:
     stale
         Whether the job was reallocated before it began.
     times
-        Measured seconds of passes.
+        Measured seconds of passes on the present type of GPU.
     throughput
-        Parameters of the last fit; before it, those of the options, which may be None.
+        Parameters of the last fit on the present type; before it, those of the options, which may
+        be None.
+    elsewhere
+        Measured seconds and the last fit on other types of GPU that the job ran on, by name.
     restarts
         Number of restarts of the job.
 
@@ -61,6 +64,7 @@ class AgentReport:
         make_folder(Path(options.folder))
         self.times, self._fits = PassTimes(), FitProcess()
         self.throughput: ThroughputParameters | None = options.throughput
+        self.elsewhere: dict[str, tuple[PassTimes, ThroughputParameters | None]] = {}
         self.restarts, self._most, self._service = 0, replicas, 0.0
         self._began = self._submitted = time.time()
         self._started = self._published = self._looked = time.monotonic()
@@ -105,6 +109,12 @@ class AgentReport:
         return wanted != self._placement
 
     @property
+    def believed(self) -> ThroughputParameters | None:
+        """Parameters by which a batch size is chosen: of another type before a fit on this one."""
+        others = (fit for _, fit in self.elsewhere.values() if fit is not None)
+        return self.throughput or next(others, None)
+
+    @property
     def due(self) -> bool:
         """Whether it is time to publish: after `FIRST` seconds, later at doubled intervals."""
         age = self._published - self._started
@@ -139,6 +149,8 @@ class AgentReport:
             most_replicas=self._most,
             throughput=self.throughput,
             measured=self.times.measured(),
+            gpu_type=self._options.gpu_type,
+            elsewhere={name: fit for name, (_, fit) in self.elsewhere.items() if fit is not None},
             **known,
         )
         write_job_state(self._options.file(STATE), state)
@@ -154,19 +166,26 @@ class AgentReport:
 
     def state(self) -> dict[str, Any]:
         """Return the state for a checkpoint."""
+        here = {self._options.gpu_type: (self.times, self.throughput)}
         return {
-            "times": self.times.state(),
+            "types": {
+                name: (times.state(), fit and [*fit])
+                for name, (times, fit) in (here | self.elsewhere).items()
+            },
             "restarts": self.restarts,
             "most": self._most,
             "submitted": self._submitted,
             "service": self._attained(time.time()),
-            "throughput": self.throughput and [*self.throughput],
         }
 
     def load(self, state: dict[str, Any]) -> None:
         """Restore `state` in a restarted job."""
-        self.times.load(state["times"])
+        for name, (times, fit) in state["types"].items():
+            measured, found = PassTimes(), fit and ThroughputParameters(*fit)
+            measured.load(times)
+            if name == self._options.gpu_type:
+                self.times, self.throughput = measured, found or self.throughput
+            else:
+                self.elsewhere[name] = measured, found
         self.restarts, self._most = state["restarts"] + 1, max(state["most"], self._replicas)
         self._submitted, self._service = state["submitted"], state["service"]
-        if state["throughput"] is not None:
-            self.throughput = ThroughputParameters(*state["throughput"])

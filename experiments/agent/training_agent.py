@@ -303,7 +303,7 @@ class TrainingAgent:
                 learning_rate=self._rate,
                 loss=self.loss,
                 gradient=self.gradient,
-                throughput=self.report.throughput,
+                throughput=self.report.believed,
             )
             most = DOUBLE * self.total if self._unsettled else math.inf
             found = decide_batch(self.options.batch_rule, situation, most)

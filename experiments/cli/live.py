@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from goodalloc.experiments.support.stop_request import stop_request
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.rules import OSDI21
 from goodalloc.solvers.policies.policy_table import POLICIES, PolicyOptions
+from goodalloc.solvers.policies.registry import require_types_known
 
 if TYPE_CHECKING:
     import argparse
@@ -34,7 +36,7 @@ def schedule_command(arguments: argparse.Namespace) -> Output:
         cluster = _cluster(arguments)
     else:
         _refuse_nodes(arguments)
-        watch = RayEngine(arguments.on).cluster
+        watch = partial(_nodes, RayEngine(arguments.on), arguments.policy)
         cluster = _there(watch())
     rules = OSDI21.replace(restart_delay=arguments.restart_delay)
     options = PolicyOptions(rules, arguments.seed, arguments.seconds)
@@ -79,7 +81,7 @@ def _cluster(arguments: argparse.Namespace) -> Cluster:
         if kind:
             raise ValueError(
                 f"argument --group: group '{name}' has GPUs of type '{kind}'; expected none, for "
-                "real jobs know one type."
+                "the GPUs of one machine are one type; with --on, Ray tells types apart."
             )
     return Cluster(tuple(NodeGroup(name, nodes, gpus) for name, nodes, gpus, _ in groups))
 
@@ -96,6 +98,20 @@ def _refuse_nodes(arguments: argparse.Namespace) -> None:
         if getattr(arguments, name) is not None:
             option = name.replace("_", "-")
             raise ValueError(f"argument --{option}: expected none with --on, as Ray has the nodes.")
+
+
+def _nodes(engine: RayEngine, policy: str) -> Cluster | None:
+    """Return the present nodes of a Ray cluster.
+
+    Raises
+    ------
+    ValueError
+        If the policy does not know their types of GPU.
+    """
+    found = engine.cluster()
+    if found is not None:
+        require_types_known(policy, found)
+    return found
 
 
 def _there(cluster: Cluster | None) -> Cluster:

@@ -104,8 +104,9 @@ def add_schedule(parser: argparse.ArgumentParser) -> None:
         "--policy",
         default="pollux",
         help="pollux (exact), pollux-untied, pollux-shuffled, pollux-goodput, "
-        "pollux-robust, pollux-worst, pollux-genetic, pollux-greedy, equal, "
-        "tiresias, tiresias-gittins, fifo, or package.module:name (default: pollux)",
+        "pollux-robust, pollux-worst, pollux-genetic, pollux-greedy, sia, sia-exact, gavel, "
+        "gavel-blind, gavel-throughput, equal, tiresias, tiresias-gittins, fifo, or "
+        "package.module:name (default: pollux)",
     )
     parser.add_argument(
         "--interval",

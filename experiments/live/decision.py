@@ -6,10 +6,12 @@ decision that breaks a rule, according to the independent checker, is refused.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from goodalloc.data.files.allocation import placements_from_dict
 from goodalloc.experiments.live.jobs import fitting
-from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.objective import fitness
@@ -55,6 +57,7 @@ def decide(
     now: float,
     *,
     trusting: bool = False,
+    speeds: Mapping[str, float] = MappingProxyType({}),
 ) -> LiveDecision:
     """Return a decision for the present jobs.
 
@@ -72,6 +75,8 @@ def decide(
         Time in seconds since 1970.
     trusting
         Whether bounds of the policy are believed, as those of the shipped ones.
+    speeds
+        Relative speeds of types of GPU (`relative_speeds`).
 
     Raises
     ------
@@ -87,7 +92,9 @@ def decide(
     # indices of nodes are the same in the rest of the cluster
     held = {name: current[name] for name in names if name in current}
     had = {name: pairs for name, pairs in fitting(keeping | held, cluster).items() if name in held}
-    jobs = tuple(job.active(now, had.get(job.submission.name, ())) for job in found.jobs)
+    jobs = tuple(
+        job.active(now, had.get(job.submission.name, ()), rest, speeds) for job in found.jobs
+    )
     round_ = Round(int(now), rest, jobs)
     decision = decide_round(policy, round_)
     check_decision(round_, decision)
@@ -122,8 +129,8 @@ def _without(cluster: Cluster, kept: Mapping[str, Placement]) -> Cluster | None:
             free[node] -= gpus
     if not any(free):
         return None
-    nodes = zip(cluster.node_names, free, strict=True)
-    return Cluster(tuple(NodeGroup(name, 1, gpus) for name, gpus in nodes))
+    nodes = zip(cluster.node_names, free, cluster.node_types, strict=True)
+    return Cluster(tuple(NodeGroup(name, 1, gpus, kind) for name, gpus, kind in nodes))
 
 
 def _checked(round_: Round, decision: Decision) -> float | None:
@@ -134,14 +141,18 @@ def _checked(round_: Round, decision: Decision) -> float | None:
     ValueError
         If the decision breaks a rule of that instance or, without one, of the nodes.
     """
-    pairs = [tuple(sorted(decision.placements.get(job.name, ()))) for job in round_.jobs]
-    instance = decision.instance
+    instance, modes = decision.instance, decision.modes
     if instance is None:
         nodes = round_.cluster.num_nodes
         free = OSDI21.replace(interference_avoidance=False, max_nodes_per_job=nodes)
         most = {job.name: round_.cluster.num_gpus for job in round_.jobs}
-        instance = round_.instance(free, most)
-    allocation = Allocation.from_placements(pairs, round_.cluster.num_nodes)
+        plain = tuple(replace(job, modes=tuple, mode="") for job in round_.jobs)
+        instance, modes = replace(round_, jobs=plain).instance(free, most), {}
+    named = {
+        name: _by_name(tuple(sorted(pairs)), round_.cluster)
+        for name, pairs in decision.placements.items()
+    }
+    allocation = placements_from_dict(named, instance, dict(modes))
     if broken := violations(instance, allocation):
         raise ValueError(f"Decision breaks a rule: {broken[0]}")
     return None if decision.instance is None else fitness(instance, allocation)

@@ -6,21 +6,28 @@ finished. It has two files: its submission and, once it ran, its state.
 
 from __future__ import annotations
 
+import math
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from goodalloc.data.files.job_state import read_job_state
 from goodalloc.data.files.job_submission import read_job_submission
 from goodalloc.experiments.agent.cluster_folder import JOBS, STATE, SUBMISSION
+from goodalloc.experiments.live.gpu_types import models_by_type
 from goodalloc.experiments.support.folder_lock import is_locked
+from goodalloc.models.goodput.batch_split import split_batch
 from goodalloc.models.goodput.model import BatchLimits
+from goodalloc.models.goodput.throughput_model import step_time
+from goodalloc.models.round.mode import Mode
 from goodalloc.solvers.policies.policy import ActiveJob
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from goodalloc.data.files.job_state import JobState
     from goodalloc.data.files.job_submission import JobSubmission
+    from goodalloc.models.goodput.model import GoodputModel
     from goodalloc.models.round.allocation import Placement
     from goodalloc.models.round.cluster import Cluster
     from goodalloc.solvers.policies.policy import Oracle
@@ -35,8 +42,14 @@ class LiveJob(NamedTuple):
     submission: JobSubmission
     state: JobState | None
 
-    def active(self, now: float, placement: Placement) -> ActiveJob:
-        """Return the job as a policy sees it.
+    def active(
+        self,
+        now: float,
+        placement: Placement,
+        cluster: Cluster,
+        speeds: Mapping[str, float] = MappingProxyType({}),
+    ) -> ActiveJob:
+        """Return the job as a policy sees it; with a mode for every type of GPU that has a name.
 
         Parameters
         ----------
@@ -44,9 +57,22 @@ class LiveJob(NamedTuple):
             Time in seconds since 1970.
         placement
             Its present (node, GPUs) pairs.
+        cluster
+            The nodes.
+        speeds
+            Relative speeds of types of GPU (`relative_speeds`).
         """
         submission, state = self
         batch = _UNKNOWN if state is None else state.batch
+        named = any(cluster.gpu_types)
+        models: dict[str, GoodputModel] = {}
+        if named:
+            models = models_by_type(state, cluster.gpu_types, speeds)
+        elif state is not None and state.model is not None:
+            models = {"": state.model}
+        mode = cluster.node_types[placement[0][0]] if named and placement else ""
+        modes = tuple(Mode(kind, models.get(kind), kind) for kind in cluster.gpu_types if named)
+        own = models.get(mode) or next(iter(models.values()), None)
         return ActiveJob(
             name=submission.name,
             application="",
@@ -62,15 +88,29 @@ class LiveJob(NamedTuple):
             batch=batch,
             fixed_replicas=None,
             most_explored=0 if state is None else state.most_replicas,
-            model=lambda: None if state is None else state.model,
-            oracle=NoOracle(submission.name),
+            model=lambda: own,
+            oracle=FittedSpeed(submission.name, models, own),
+            modes=lambda: modes,
+            mode=mode,
         )
 
 
-class NoOracle(NamedTuple):
-    """Oracle of a real job, which refuses every question."""
+class FittedSpeed(NamedTuple):
+    """Oracle of a real job, which knows what its agent has fitted, and nothing of its end.
+
+    Attributes
+    ----------
+    job
+        Name of the job.
+    models
+        Goodput models by type of GPU; empty before its first fit.
+    own
+        The model on the type that it runs on; None before the first fit.
+    """
 
     job: str
+    models: Mapping[str, GoodputModel] = MappingProxyType({})
+    own: GoodputModel | None = None
 
     def remaining_steps(self) -> float:
         """Raise an error, as the remaining steps of a real job are unknown.
@@ -83,14 +123,22 @@ class NoOracle(NamedTuple):
         raise ValueError(f"Job '{self.job}' is real: how many steps are left is not known.")
 
     def seconds_per_step(self, replicas: int, gpus_per_node: int, gpu_type: str = "") -> float:
-        """Raise an error, as the true seconds of a step are unknown.
+        """Return the fitted seconds of a step at M0, infinite where its batch cannot be shared.
 
-        Raises
-        ------
-        ValueError
-            Always.
+        Before the first fit a step takes a second on one GPU of any type, and replicas cost
+        nothing.
         """
-        raise ValueError(f"Job '{self.job}' is real: its true seconds of a step are not known.")
+        model = self.models.get(gpu_type, self.own)
+        if model is None:
+            return 1.0 / replicas
+        if replicas * model.batch.atomic_minimum > model.batch.maximum:
+            return math.inf
+        choice = split_batch(float(model.batch.initial), replicas, model.batch)
+        nodes = -(-replicas // gpus_per_node)
+        seconds = step_time(
+            model.throughput, nodes, replicas, choice.atomic, choice.accumulation_steps
+        )
+        return float(seconds)
 
     def beside(
         self, other: Oracle, replicas: int, gpus_per_node: int, gpu_type: str = ""
@@ -135,9 +183,8 @@ def find_jobs(cluster: Path) -> LiveJobs:
     """
     found: list[LiveJob] = []
     unreadable: dict[str, str] = {}
-    folders = sorted((cluster / JOBS).iterdir()) if (cluster / JOBS).is_dir() else []
-    for folder in folders:
-        if not folder.is_dir() or not is_locked(folder):
+    for folder in _folders(cluster):
+        if not is_locked(folder):
             continue
         try:
             job = _read(folder)
@@ -148,6 +195,29 @@ def find_jobs(cluster: Path) -> LiveJobs:
             found.append(job)
     found.sort(key=lambda job: (job.submission.submitted, job.submission.name))
     return LiveJobs(tuple(found), unreadable)
+
+
+def every_job(cluster: Path) -> Iterator[LiveJob]:
+    """Generate all jobs of a cluster, present or gone, but for those with a malformed file.
+
+    Parameters
+    ----------
+    cluster
+        Folder of the cluster.
+    """
+    for folder in _folders(cluster):
+        try:
+            job = _read(folder)
+        except ValueError:  # reported while the job was present
+            continue
+        if job is not None:
+            yield job
+
+
+def _folders(cluster: Path) -> list[Path]:
+    """Return the folders of all jobs, in the order of their names."""
+    jobs = cluster / JOBS
+    return [one for one in sorted(jobs.iterdir()) if one.is_dir()] if jobs.is_dir() else []
 
 
 def _read(folder: Path) -> LiveJob | None:

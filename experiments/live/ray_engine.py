@@ -6,8 +6,8 @@ or die; a replica whose node died counts as killed, and its job starts again fro
 where the next decision puts it. All machines must see the cluster's folder under one name, and have
 this version of goodalloc.
 
-A slot is a GPU; on a cluster without any it is a CPU. Types of GPU are not told apart, since agents
-fit one model.
+A slot is a GPU; on a cluster without any it is a CPU. The type of a node's GPUs is the one that Ray
+found (its resource ``accelerator_type:NAME``); agents fit a model for each.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from goodalloc.experiments.agent.cluster_folder import LAUNCHER_VARIABLE
+from goodalloc.experiments.agent.cluster_folder import LAUNCHER_VARIABLE, TYPE_VARIABLE
 from goodalloc.experiments.live.replica_group import last_line, log_of
 from goodalloc.experiments.support.extras import require_extra
 from goodalloc.experiments.support.process_identity import ProcessIdentity
@@ -41,6 +41,10 @@ NODE_LABEL = "ray.io/node-id"
 #: Environment variable with the name of a replica's node.
 NODE_VARIABLE = "GOODALLOC_NODE"
 
+#: Beginning of the resource by which Ray names the type of a node's GPUs; the type of nodes
+#: without one beside others that have one.
+TYPE_PREFIX, UNNAMED = "accelerator_type:", "unnamed"
+
 #: Module that runs a replica.
 GUARD = "goodalloc.experiments.live.guard"
 
@@ -59,12 +63,15 @@ class RayNode:
         Number of replicas that it holds.
     resource
         Resource of a slot: "GPU" or "CPU".
+    gpu_type
+        Type of its GPUs; empty where no node has a named one.
     """
 
     name: str
     identifier: str
     slots: int
     resource: str
+    gpu_type: str = ""
 
 
 class RayEngine:
@@ -105,7 +112,10 @@ class RayEngine:
             slots, identifier = int(node["Resources"].get(resource, 0)), node["NodeID"]
             alone = name if names.count(name) == 1 else f"{name}-{identifier[:6]}"
             if slots > 0:
-                found.append(RayNode(alone, identifier, slots, resource))
+                kind = _gpu_type(node["Resources"]) if resource == "GPU" else ""
+                found.append(RayNode(alone, identifier, slots, resource, kind))
+        if any(node.gpu_type for node in found):
+            found = [replace(node, gpu_type=node.gpu_type or UNNAMED) for node in found]
         return tuple(sorted(found, key=lambda node: node.name))
 
     def cluster(self) -> Cluster | None:
@@ -157,13 +167,19 @@ class RayEngine:
 
 def _cluster_of(nodes: Sequence[RayNode]) -> Cluster:
     """Return nodes as a cluster, whose names of nodes are those in allocations."""
-    return Cluster(tuple(NodeGroup(node.name, 1, node.slots) for node in nodes))
+    return Cluster(tuple(NodeGroup(node.name, 1, node.slots, node.gpu_type) for node in nodes))
+
+
+def _gpu_type(resources: Mapping[str, float]) -> str:
+    """Return the type of GPU that Ray found on a node; empty if it found none."""
+    names = (name.partition(TYPE_PREFIX)[2] for name in sorted(resources))
+    return next(filter(None, names), "")
 
 
 def torchrun_variables(
     places: Sequence[RayNode], rank: int, address: str, port: int
 ) -> dict[str, str]:
-    """Return the environment variables of torchrun for a replica, and the name of its node.
+    """Return the variables of torchrun for a replica, the name of its node, and the type of GPU.
 
     Ray shows each replica its own GPU alone, whose index is 0 for all of them.
 
@@ -193,6 +209,7 @@ def torchrun_variables(
         "LOCAL_RANK": "0" if places[rank].resource == "GPU" else str(sum(here[:rank])),
         "LOCAL_WORLD_SIZE": str(sum(here)),
         NODE_VARIABLE: places[rank].name,
+        TYPE_VARIABLE: "+".join(sorted({place.gpu_type for place in places})),
     }
 
 

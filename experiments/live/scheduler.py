@@ -23,7 +23,8 @@ from goodalloc.data.files.allocation import write_placements
 from goodalloc.data.files.job_state import read_job_state, read_placements
 from goodalloc.experiments.agent.cluster_folder import DECISIONS, STATE, allocation_file, job_folder
 from goodalloc.experiments.live.decision import LiveDecision, decide, keep
-from goodalloc.experiments.live.jobs import find_jobs
+from goodalloc.experiments.live.gpu_types import relative_speeds
+from goodalloc.experiments.live.jobs import every_job, find_jobs
 from goodalloc.experiments.live.similar_jobs import find_experiences, with_predictions
 from goodalloc.experiments.support.folder_lock import LOCK_SECONDS, locked, require_locks
 from goodalloc.solvers.interface.result import Evidence, relative_gap
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from goodalloc.solvers.policies.policy import Policy
     from goodalloc.solvers.policies.policy_table import PolicyOptions
 
-#: Policies that need no oracle, no modes, and no changes of the number of nodes.
+#: Policies that need no true times or remaining steps, no cores, and no other number of nodes.
 LIVE = (
     "pollux",
     "pollux-untied",
@@ -50,6 +51,11 @@ LIVE = (
     "pollux-worst",
     "pollux-genetic",
     "pollux-greedy",
+    "sia",
+    "sia-exact",
+    "gavel",
+    "gavel-blind",
+    "gavel-throughput",
     "equal",
     "tiresias",
     "tiresias-gittins",
@@ -64,12 +70,9 @@ _NEEDS = {
         "srtf",
         "allox",
         "hesrpt",
-        "gavel",
-        "gavel-blind",
         "gavel-makespan",
         "gavel-finish-time",
         "gavel-completion",
-        "gavel-throughput",
         "gavel-levels",
         "gavel-cost",
         "gavel-packed",
@@ -80,7 +83,7 @@ _NEEDS = {
     "losses": ("slaq", "slaq-exact"),
     "GPUs that are shared": ("gandiva", "gandiva-exact", "antman", "antman-exact"),
     "nodes that come and go": ("autoscaling-goodput", "autoscaling-throughput"),
-    "types of GPU or cores": ("sia", "sia-exact", "pollux-proportional", "synergy-tune"),
+    "cores that are measured": ("pollux-proportional", "synergy-tune"),
 }
 
 #: Relative gaps below this count as zero.
@@ -163,7 +166,8 @@ class LiveScheduler:
         Whether finished jobs that are similar tell what a job has not measured.
     watch
         Function that returns the nodes that are there now, None while there is none; jobs on
-        others lose what they had there. None where nodes stay.
+        others lose what they had there. Where it raises a ValueError, the nodes stay as they were,
+        and its message is shown. None where nodes stay.
     """
 
     folder: Path
@@ -214,13 +218,22 @@ class LiveScheduler:
 
     def _nodes_changed(self) -> bool:
         """Take the nodes that are there now; return whether they are others than before."""
-        there = None if self.watch is None else self.watch()
+        try:
+            there = None if self.watch is None else self.watch()
+        except ValueError as error:
+            self._warn(str(error))
+            return False
         if there is None or there == self.cluster:
             return False
         names = ", ".join(f"{node}: {gpus}" for node, gpus in _slots(there).items())
         self.say(f"nodes: {names}")
         self.cluster = there
         return True
+
+    @property
+    def _several_types(self) -> bool:
+        """Whether the nodes differ in their type of GPU."""
+        return len(self.cluster.gpu_types) > 1
 
     def round(self, found: LiveJobs) -> None:
         """Decide once and write the decision; failures are reported.
@@ -241,7 +254,15 @@ class LiveScheduler:
         current = told if written is None else written
         trouble = ""
         try:
-            decided = decide(found, current, self.cluster, self.policy, now, trusting=self.trusting)
+            decided = decide(
+                found,
+                current,
+                self.cluster,
+                self.policy,
+                now,
+                trusting=self.trusting,
+                speeds=relative_speeds(every_job(self.folder)) if self._several_types else {},
+            )
         except ValueError as error:
             trouble = str(error)
             self.say(f"{trouble} Everybody keeps what they have.")

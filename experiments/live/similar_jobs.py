@@ -5,17 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from goodalloc.data.files.job_state import read_job_state
-from goodalloc.data.files.job_submission import read_job_submission
-from goodalloc.experiments.agent.cluster_folder import JOBS, STATE, SUBMISSION
-from goodalloc.experiments.live.jobs import LiveJob
+from goodalloc.experiments.live.jobs import every_job
 from goodalloc.models.goodput.job_similarity import traits_of
 from goodalloc.models.goodput.similar_jobs import Experience, foresee, measured_regimes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from goodalloc.experiments.live.jobs import LiveJobs
+    from goodalloc.experiments.live.jobs import LiveJob, LiveJobs
     from goodalloc.models.goodput.job_similarity import Traits
     from goodalloc.models.goodput.similar_jobs import Regimes
 
@@ -29,15 +26,9 @@ def find_experiences(cluster: Path) -> tuple[Experience, ...]:
         Folder of the cluster.
     """
     found = []
-    folders = sorted((cluster / JOBS).iterdir()) if (cluster / JOBS).is_dir() else []
-    for folder in folders:
-        try:
-            submission = read_job_submission(folder / SUBMISSION)
-            state = read_job_state(folder / STATE)
-        except ValueError:  # reported while the job was present
-            continue
-        job = LiveJob(submission, state)
-        if state.finished and state.measured and (traits := _traits(job)) is not None:
+    for job in every_job(cluster):
+        state, traits = job.state, _traits(job)
+        if state is not None and state.finished and state.measured and traits is not None:
             assert state.throughput is not None
             most = max(replicas for _, replicas in state.measured)
             found.append(Experience(traits, state.throughput, _regimes(job), most))

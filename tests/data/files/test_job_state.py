@@ -60,6 +60,20 @@ def test_what_is_written_and_read_back_is_equal(tmp_path: Path, known: tuple[str
     assert (state.model is None) == (len(known) < 2)
 
 
+def test_fits_on_other_types_of_gpu_are_written_and_read_back(tmp_path: Path) -> None:
+    """Files of before know nothing of types."""
+    path, fit = tmp_path / "state.json", ThroughputParameters(0.2, 0.02, 0.0, 0.0, 0.0, 0.0, 1.0)
+    state = replace(STATE, gpu_type="T4", elsewhere={"A100": fit})
+    write_job_state(path, state)
+    assert read_job_state(path) == state
+    assert list(state.fits.items()) == [("T4", STATE.throughput), ("A100", fit)]
+    assert replace(state, throughput=None).fits == {"A100": fit}
+    document = json.loads(path.read_text(encoding="utf-8"))
+    del document["gpu_type"], document["elsewhere"]
+    path.write_text(json.dumps(document), encoding="utf-8")
+    assert read_job_state(path) == STATE
+
+
 def test_the_state_makes_a_job_that_a_solver_decides_and_the_agent_reads_back(
     tmp_path: Path,
 ) -> None:
@@ -97,6 +111,11 @@ def test_a_job_may_take_twice_what_it_had_but_no_more_than_its_batch_can_be_shar
         ({"placement": 3}, "placement is 3; expected an object of node names"),
         ({"scale_invariant_steps": math.nan}, "scale_invariant_steps is nan"),
         ({"finished": 1}, "finished is 1; expected true or false"),
+        ({"gpu_type": 4}, "gpu_type is 4; expected a string"),
+        (
+            {"gpu_type": "T4", "elsewhere": {"T4": STATE.throughput}},
+            "elsewhere names the type 'T4'",
+        ),
     ],
 )
 def test_a_state_that_makes_no_sense_is_refused(fields: dict[str, Any], sentence: str) -> None:
@@ -118,6 +137,8 @@ def test_a_state_that_makes_no_sense_is_refused(fields: dict[str, Any], sentence
         ({"batch": None}, "expected an object"),
         ({"atomic": None}, "atomic is null"),
         ({"finished": None}, "finished is null"),
+        ({"elsewhere": 3}, "elsewhere is 3; expected an object of GPU types"),
+        ({"elsewhere": {"T4": {"gamma": 1.0}}}, "is missing"),
     ],
 )
 def test_a_state_file_that_makes_no_sense_is_refused(

@@ -591,10 +591,10 @@ def test_a_checkpoint_that_makes_no_sense_is_refused(torch: Any, tmp_path: Path)
         assert "\n" not in str(raised.value)
 
     refused("is of job 'other'; expected 'mine'", name="other")
-    refused("version is 2; expected 1", version=2)
+    refused("version is 1; expected 2", version=1)
     refused("has 1 parameters of other shapes than the module's 4", parameters=[(1, 2)])
     refused("cannot be read", module=os.system)
-    torch.save({"version": 1}, path)
+    torch.save({"version": 2}, path)
     with pytest.raises(ValueError, match="has other parts"):
         job(str(tmp_path))
     for content in (b"", b"nonsense", path.read_bytes()[:200]):

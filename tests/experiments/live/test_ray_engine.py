@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from goodalloc.data.files.job_state import read_job_state
+from goodalloc.experiments.agent.cluster_folder import STATE, TYPE_VARIABLE
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.live.guard import NOT_FOUND
 from goodalloc.experiments.live.launcher import Launcher
 from goodalloc.experiments.live.scheduler import LiveScheduler, live_policy
 from goodalloc.experiments.support.process_identity import ProcessIdentity
+from goodalloc.models.goodput.bootstrapped_goodput import best_on_one_gpu
 from goodalloc.solvers import PolicyOptions
 from tests.experiments.live.test_launcher import allocate, program
-from tests.support.live.ray_nodes import NODES, Nodes
+from tests.support.live.ray_nodes import NODES, TYPES, Nodes
 from tests.support.replay.waiting import eventually
 
 if TYPE_CHECKING:
@@ -56,17 +59,19 @@ def said(cluster: Path) -> list[Any]:
 
 
 def test_the_nodes_of_ray_are_those_of_the_cluster(nodes: Nodes) -> None:
-    """With their GPUs, by name; the head has none."""
+    """With their GPUs, by name, and the types of these; the head has none."""
     cluster = nodes.engine.cluster()
     assert cluster is not None
     found = dict(zip(cluster.node_names, cluster.node_gpus.tolist(), strict=True))
     assert found == nodes.named(**NODES)
+    kinds = dict(zip(cluster.node_names, cluster.node_types, strict=True))
+    assert {name.partition("-")[0]: kind for name, kind in kinds.items()} == TYPES
 
 
 def test_every_replica_is_on_its_node_with_a_gpu_of_its_own(nodes: Nodes, tmp_path: Path) -> None:
     """With torchrun's variables, and one port for all."""
     allocate(tmp_path, mine=nodes.named(large=2, small=1))
-    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_PORT")
+    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_PORT", TYPE_VARIABLE)
     body = (
         "import json\n"
         f"found = {{n: os.environ[n] for n in {names}}}\n"
@@ -82,6 +87,7 @@ def test_every_replica_is_on_its_node_with_a_gpu_of_its_own(nodes: Nodes, tmp_pa
     assert [one["LOCAL_WORLD_SIZE"] for one in replicas] == ["2", "2", "1"]
     assert [one["gpus"] for one in replicas] == ["0", "1", "0"]
     assert len({one["MASTER_PORT"] for one in replicas}) == 1
+    assert {one[TYPE_VARIABLE] for one in replicas} == {"T4+V100"}
 
 
 @pytest.mark.slow
@@ -167,6 +173,73 @@ def test_the_scheduler_follows_nodes_that_leave_and_join(nodes: Nodes, tmp_path:
     eventually(lambda: "nodes: large-0: 2, middle-0: 1, small-0: 1" in lines)
     stop.set()
     thread.join(10.0)
+
+
+#: Training whose passes take four times as long on a T4 as on a V100.
+TYPED_TRAINING = """
+import os, time, torch
+from torch.nn.functional import mse_loss
+from goodalloc.experiments.agent.options import AgentOptions
+from goodalloc.experiments.agent.training_agent import TrainingAgent
+from goodalloc.models.goodput.model import BatchLimits
+torch.distributed.init_process_group("gloo")
+module = torch.nn.Linear(4, 1)
+agent = TrainingAgent(
+    module,
+    torch.optim.SGD(module.parameters(), lr=0.01),
+    torch.utils.data.DataLoader(torch.randn(500, 4), 8),
+    AgentOptions.of_launcher(BatchLimits(8, 8, 8, 8), publish_seconds=0.5, look_seconds=0.1),
+)
+seconds = {"T4": 0.08, "V100": 0.02}[os.environ["GOODALLOC_GPU_TYPE"]]
+for batch in agent.batches(epochs=10000):
+    time.sleep(seconds)
+    agent.learn(mse_loss(agent.module(batch), torch.zeros(len(batch), 1)))
+"""
+
+
+@pytest.mark.slow
+def test_a_job_that_moves_to_another_type_of_gpu_keeps_a_fit_for_each(
+    nodes: Nodes, tmp_path: Path
+) -> None:
+    """By which it is four times as fast there; its batch cannot hide that."""
+    allocate(tmp_path, mine=nodes.named(large=1))
+    stop, path = threading.Event(), tmp_path / "jobs" / "mine" / STATE
+    command = (sys.executable, "-c", TYPED_TRAINING)
+    job = Launcher(tmp_path, "mine", command, engine=nodes.engine, stopped=stop.is_set)
+    ends: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            job.run()
+        except KeyboardInterrupt as end:
+            ends.append(end)
+
+    def fitted(kind: str) -> bool:
+        state = read_job_state(path) if path.exists() else None
+        return state is not None and state.gpu_type == kind and state.throughput is not None
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    eventually(lambda: fitted("T4"), 120.0)
+    allocate(tmp_path, mine=nodes.named(small=1))
+    eventually(lambda: fitted("V100"), 120.0)
+    stop.set()
+    thread.join(30.0)
+    assert ends
+    state = read_job_state(path)
+    assert list(state.fits) == ["V100", "T4"]
+    fast, slow = (best_on_one_gpu(fit, state.batch) for fit in state.fits.values())
+    assert fast / slow == pytest.approx(4.0, rel=0.3)
+
+
+def test_a_policy_that_takes_all_gpus_for_equal_is_refused_on_several_types(
+    nodes: Nodes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a sentence that names the types."""
+    there = ["--cluster", str(tmp_path), "--on", f"ray:{nodes.address}", "--policy", "equal"]
+    assert main(["schedule", *there]) == 2
+    complaint = capsys.readouterr().err
+    assert "Policy 'equal' knows one type of GPU and the cluster has T4, V100" in complaint
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

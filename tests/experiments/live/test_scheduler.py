@@ -39,7 +39,7 @@ from goodalloc.experiments.agent.cluster_folder import (
     job_folder,
 )
 from goodalloc.experiments.cli.main import main
-from goodalloc.experiments.live.jobs import NoOracle, find_jobs, fitting
+from goodalloc.experiments.live.jobs import FittedSpeed, find_jobs, fitting
 from goodalloc.experiments.live.replica_group import replicas_left
 from goodalloc.experiments.live.scheduler import LIVE, LiveScheduler, live_policy
 from goodalloc.experiments.live.similar_jobs import find_experiences, with_predictions
@@ -57,6 +57,7 @@ from tests.support.replay.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from goodalloc.experiments.live.jobs import LiveJob
     from goodalloc.solvers.policies.policy import Round
 
 CLUSTER = Cluster.uniform(2, 4)
@@ -116,6 +117,10 @@ class Folder:
         )
         write_job_state(job_folder(self.path, name) / STATE, replace(state, **changes))
 
+    def found(self) -> tuple[LiveJob, ...]:
+        """The present jobs."""
+        return find_jobs(self.path).jobs
+
     def decide(self, policy: str | Any = "pollux", cluster: Cluster = CLUSTER) -> dict[str, int]:
         """A round by a scheduler that just started: GPUs of every job that runs."""
         found = live_policy(policy, PolicyOptions()) if isinstance(policy, str) else policy
@@ -146,7 +151,7 @@ def test_jobs_get_what_a_policy_gives_and_keep_it_where_nothing_changes(
     for name in "abc":
         folder.tell(name)
     grown = folder.decide(policy)
-    asked = policy.startswith(("tiresias", "fifo"))
+    asked = policy.startswith(("tiresias", "fifo", "gavel"))
     assert set(grown.values()) == ({1} if asked else {2})
     for name in "abc":
         folder.tell(name)
@@ -426,11 +431,9 @@ def test_policies_that_need_what_real_jobs_do_not_have_are_refused() -> None:
     with pytest.raises(ValueError, match="Policy is 'nobody'; expected one of"):
         live_policy("nobody", PolicyOptions())
     with pytest.raises(ValueError, match="Job 'a' is real: how many steps are left is not known"):
-        NoOracle("a").remaining_steps()
-    with pytest.raises(ValueError, match="Job 'a' is real"):
-        NoOracle("a").seconds_per_step(1, 1)
+        FittedSpeed("a").remaining_steps()
     with pytest.raises(ValueError, match="Job 'a' is real: what it makes beside others is not"):
-        NoOracle("a").beside(NoOracle("b"), 1, 1)
+        FittedSpeed("a").beside(FittedSpeed("b"), 1, 1)
 
 
 def test_it_decides_when_somebody_comes_or_goes_and_now_and_then(
@@ -470,6 +473,30 @@ def test_it_decides_when_somebody_comes_or_goes_and_now_and_then(
     )
     events[:] = [lambda: None] * 5
     assert scheduler.run()[:3] == (5, 1, 1)
+
+
+def test_nodes_stay_as_they_were_where_the_policy_does_not_know_new_ones(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says so once, and goes on."""
+    waits: list[int] = []
+
+    def watch() -> Cluster:
+        raise ValueError("Policy 'equal' knows one type of GPU.")
+
+    scheduler = LiveScheduler(
+        folder.path,
+        CLUSTER,
+        live_policy("equal", PolicyOptions()),
+        stopped=lambda: len(waits) >= 3,
+        say=folder.lines.append,
+        watch=watch,
+    )
+    monkeypatch.setattr(LiveScheduler, "_sleep", lambda _: waits.append(1))
+    folder.submit("a")
+    assert scheduler.run().decisions == 1
+    assert scheduler.cluster == CLUSTER
+    assert folder.lines.count("Policy 'equal' knows one type of GPU.") == 1
 
 
 @pytest.mark.parametrize("finished", [True, False])

@@ -82,7 +82,7 @@ class Live:
         gpus = ["--gpus", "0,1,2,3"] if nodes is None else on
         shared = ["--cluster", str(folder)]
         self.commands = {
-            "scheduler": ["schedule", *shared, *here, "--policy", "equal", "--interval", "3"]
+            "scheduler": ["schedule", *shared, *here, "--policy", "pollux", "--interval", "3"]
         }
         program = [sys.executable, "-S", "-c", PROGRAM.replace("EXAMPLES", str(EXAMPLES))]
         for number in range(JOBS):

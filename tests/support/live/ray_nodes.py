@@ -6,8 +6,9 @@ from typing import Any
 
 from goodalloc.experiments.live.ray_engine import RayEngine
 
-#: GPUs of the nodes, made up: Ray sees none here.
+#: GPUs of the nodes, made up: Ray sees none here; and their types.
 NODES = {"large": 2, "middle": 1, "small": 1}
+TYPES = {"large": "T4", "middle": "V100", "small": "V100"}
 
 
 class Nodes:
@@ -32,7 +33,11 @@ class Nodes:
     def add(self, name: str) -> None:
         """Let a node join."""
         self.nodes[name] = self._cluster.add_node(
-            num_cpus=4, num_gpus=NODES[name], node_name=name, wait=True
+            num_cpus=4,
+            num_gpus=NODES[name],
+            node_name=name,
+            resources={f"accelerator_type:{TYPES[name]}": 1},
+            wait=True,
         )
 
     def named(self, **gpus: int) -> dict[str, int]:
