@@ -46,6 +46,8 @@ class JobSubmission:
         K that its user asks for, for policies that do not choose it.
     application
         Name of what it trains, which jobs that train the same share; empty if unknown.
+    steps
+        Predicted number of scale-invariant steps of its whole training; None if unknown.
 
     Raises
     ------
@@ -58,6 +60,7 @@ class JobSubmission:
     submitted: float
     replicas: int = 1
     application: str = ""
+    steps: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse values out of range."""
@@ -72,6 +75,8 @@ class JobSubmission:
         require_count(f"{item}: replicas", self.replicas, 1)
         if self.application != "":
             require_name(f"{item}: application", self.application)
+        if self.steps is not None:
+            require_number(f"{item}: steps", self.steps, 0.0, strict=True)
 
 
 def require_job_name(name: object) -> None:
@@ -132,12 +137,15 @@ def read_job_submission(path: str | os.PathLike[str]) -> JobSubmission:
     """
     document = read_document(path, (SUBMISSION_FORMAT,))
     try:
-        names = tuple(entry.name for entry in fields(JobSubmission) if entry.name != "application")
+        optional = ("application", "steps")
+        names = tuple(entry.name for entry in fields(JobSubmission) if entry.name not in optional)
         required = ("format", "version", *names)
-        given = dict(check_keys("Submission", document, required, ("application",)))
+        given = dict(check_keys("Submission", document, required, optional))
         del given["format"], given["version"]
         given["command"] = tuple(check_list("Submission: command", given["command"]))
         given["submitted"] = as_float(given["submitted"])
+        if given.get("steps") is not None:
+            given["steps"] = as_float(given["steps"])
         return JobSubmission(**given)
     except ValueError as error:
         raise ValueError(in_file(path, error)) from error

@@ -14,8 +14,9 @@ from goodalloc.experiments.cli.types import uniform_size
 from goodalloc.experiments.live.engines import LocalEngine
 from goodalloc.experiments.live.gpu_leases import gpus_of_machine
 from goodalloc.experiments.live.launcher import Launcher, LaunchFailed
+from goodalloc.experiments.live.live_policies import live_policy
 from goodalloc.experiments.live.ray_engine import RayEngine
-from goodalloc.experiments.live.scheduler import LiveScheduler, live_policy
+from goodalloc.experiments.live.scheduler import LiveScheduler
 from goodalloc.experiments.support.stop_request import stop_request
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.rules import OSDI21
@@ -139,6 +140,7 @@ def launch_command(arguments: argparse.Namespace) -> Output:
             command=program,
             replicas=arguments.replicas,
             application=arguments.application,
+            steps=arguments.steps,
             retries=arguments.retries,
             stopped=stopped,
             say=log_line,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from goodalloc.experiments.cli.types import gpus_per_node, group, number, whole
+from goodalloc.experiments.live.live_policies import LIVE
 
 CLUSTER_HELP = "folder that the scheduler and its jobs share"
 
@@ -43,6 +44,14 @@ def add_launch(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="name of what the job trains; a scheduler with --similar predicts jobs of one name "
         "from each other",
+    )
+    parser.add_argument(
+        "--steps",
+        type=number(0.0),
+        metavar="N",
+        help="predicted number of scale-invariant steps (those at the initial batch size) of the "
+        "whole training, for policies that want to know what remains; without it a job is "
+        "believed to take as long again as it has taken",
     )
     parser.add_argument(
         "--gpus",
@@ -103,10 +112,7 @@ def add_schedule(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--policy",
         default="pollux",
-        help="pollux (exact), pollux-untied, pollux-shuffled, pollux-goodput, "
-        "pollux-robust, pollux-worst, pollux-genetic, pollux-greedy, sia, sia-exact, gavel, "
-        "gavel-blind, gavel-throughput, equal, tiresias, tiresias-gittins, fifo, or "
-        "package.module:name (default: pollux)",
+        help=f"{', '.join(LIVE)}, or package.module:name (default: pollux)",
     )
     parser.add_argument(
         "--interval",

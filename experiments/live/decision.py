@@ -42,11 +42,14 @@ class LiveDecision(NamedTuple):
         Fitness in the instance that the policy solved; None if it solved none.
     bound
         Bound on that fitness; `NO_BOUND` without a believed one.
+    predicted
+        Predicted steps at M0 a second of every job with GPUs and a fit, by name.
     """
 
     placements: dict[str, Nodes]
     fitness: float | None = None
     bound: Bound = NO_BOUND
+    predicted: Mapping[str, float] = MappingProxyType({})
 
 
 def decide(
@@ -102,10 +105,24 @@ def decide(
     for name in names:
         if pairs := decision.placements.get(name, ()):
             placements[name] = _by_name(tuple(sorted(pairs)), cluster)
+    predicted = _predicted(round_, decision)
     if not trusting or value is None or decision.bound is None:
-        return LiveDecision(placements, value)
+        return LiveDecision(placements, value, predicted=predicted)
     told = Bound(decision.bound, decision.bound_source, decision.evidence)
-    return LiveDecision(placements, value, least_bound([told], value))
+    return LiveDecision(placements, value, least_bound([told], value), predicted)
+
+
+def _predicted(round_: Round, decision: Decision) -> dict[str, float]:
+    """Return the predicted steps at M0 a second of the jobs with GPUs and a fit."""
+    found = {}
+    for job in round_.jobs:
+        pairs = decision.placements.get(job.name, ())
+        if pairs and job.model() is not None:
+            kind = round_.cluster.node_types[pairs[0][0]]
+            replicas = sum(gpus for _, gpus in pairs)
+            per_node = -(-replicas // len(pairs))
+            found[job.name] = 1.0 / job.oracle.seconds_per_step(replicas, per_node, kind)
+    return found
 
 
 def keep(placements: Mapping[str, Nodes], cluster: Cluster) -> dict[str, Nodes]:

@@ -15,9 +15,8 @@ from goodalloc.data.files.job_submission import read_job_submission
 from goodalloc.experiments.agent.cluster_folder import JOBS, STATE, SUBMISSION
 from goodalloc.experiments.live.gpu_types import models_by_type
 from goodalloc.experiments.support.folder_lock import is_locked
-from goodalloc.models.goodput.batch_split import split_batch
+from goodalloc.models.goodput.batch_size import best_batch_size
 from goodalloc.models.goodput.model import BatchLimits
-from goodalloc.models.goodput.throughput_model import step_time
 from goodalloc.models.round.mode import Mode
 from goodalloc.solvers.policies.policy import ActiveJob
 
@@ -41,6 +40,13 @@ class LiveJob(NamedTuple):
 
     submission: JobSubmission
     state: JobState | None
+
+    @property
+    def remaining_steps(self) -> float:
+        """Predicted steps to the end at M0; without a prediction, as many as it has made."""
+        made = 0.0 if self.state is None else self.state.scale_invariant_steps
+        steps = self.submission.steps
+        return max(made if steps is None else steps - made, 1.0)
 
     def active(
         self,
@@ -89,14 +95,14 @@ class LiveJob(NamedTuple):
             fixed_replicas=None,
             most_explored=0 if state is None else state.most_replicas,
             model=lambda: own,
-            oracle=FittedSpeed(submission.name, models, own),
+            oracle=FittedSpeed(submission.name, models, own, self.remaining_steps),
             modes=lambda: modes,
             mode=mode,
         )
 
 
 class FittedSpeed(NamedTuple):
-    """Oracle of a real job, which knows what its agent has fitted, and nothing of its end.
+    """Oracle of a real job: predictions from what its agent fitted and its user told.
 
     Attributes
     ----------
@@ -106,24 +112,21 @@ class FittedSpeed(NamedTuple):
         Goodput models by type of GPU; empty before its first fit.
     own
         The model on the type that it runs on; None before the first fit.
+    remaining
+        Predicted steps to its end, in progress of steps at M0.
     """
 
     job: str
     models: Mapping[str, GoodputModel] = MappingProxyType({})
     own: GoodputModel | None = None
+    remaining: float = 1.0
 
     def remaining_steps(self) -> float:
-        """Raise an error, as the remaining steps of a real job are unknown.
-
-        Raises
-        ------
-        ValueError
-            Always.
-        """
-        raise ValueError(f"Job '{self.job}' is real: how many steps are left is not known.")
+        """Return the predicted steps to the end."""
+        return self.remaining
 
     def seconds_per_step(self, replicas: int, gpus_per_node: int, gpu_type: str = "") -> float:
-        """Return the fitted seconds of a step at M0, infinite where its batch cannot be shared.
+        """Return M0 over the best predicted goodput; infinite where no batch can be shared.
 
         Before the first fit a step takes a second on one GPU of any type, and replicas cost
         nothing.
@@ -133,12 +136,8 @@ class FittedSpeed(NamedTuple):
             return 1.0 / replicas
         if replicas * model.batch.atomic_minimum > model.batch.maximum:
             return math.inf
-        choice = split_batch(float(model.batch.initial), replicas, model.batch)
-        nodes = -(-replicas // gpus_per_node)
-        seconds = step_time(
-            model.throughput, nodes, replicas, choice.atomic, choice.accumulation_steps
-        )
-        return float(seconds)
+        best = float(best_batch_size(model, -(-replicas // gpus_per_node), replicas).goodput)
+        return float(model.batch.initial) / best
 
     def beside(
         self, other: Oracle, replicas: int, gpus_per_node: int, gpu_type: str = ""

@@ -124,6 +124,8 @@ class Launcher:
         Number of replicas K that the user requests; most policies choose their own.
     application
         Name of what it trains, which jobs that train the same share; empty if unknown.
+    steps
+        Predicted number of scale-invariant steps of the whole training; None if unknown.
     retries
         Restarts after failures in a row without progress.
     stopped
@@ -140,7 +142,8 @@ class Launcher:
     Raises
     ------
     ValueError
-        If `name` is not a valid name of a job, `command` is empty, `replicas` < 1 or `retries` < 0.
+        If `name` is not a valid name of a job, `command` is empty, `replicas` < 1, `steps` <= 0 or
+        `retries` < 0.
     """
 
     cluster: Path
@@ -148,6 +151,7 @@ class Launcher:
     command: tuple[str, ...]
     replicas: int = 1
     application: str = ""
+    steps: float | None = None
     retries: int = 3
     stopped: Callable[[], bool] = lambda: False
     say: Callable[[str], None] = lambda _: None
@@ -159,7 +163,7 @@ class Launcher:
 
     def __post_init__(self) -> None:
         """Refuse invalid values."""
-        JobSubmission(self.name, self.command, 0.0, self.replicas, self.application)
+        self._submission(0.0)
         require_count(f"Job '{self.name}': retries", self.retries, 0)
 
     @property
@@ -260,11 +264,15 @@ class Launcher:
         """Write the submission of the job, with the time of its first submission."""
         path = self.folder / SUBMISSION
         submitted = read_job_submission(path).submitted if path.exists() else time.time()
-        submission = JobSubmission(
-            self.name, self.command, submitted, self.replicas, self.application
-        )
+        submission = self._submission(submitted)
         if not path.exists() or read_job_submission(path) != submission:
             write_job_submission(path, submission)
+
+    def _submission(self, submitted: float) -> JobSubmission:
+        """Return the submission at a time in seconds since 1970."""
+        return JobSubmission(
+            self.name, self.command, submitted, self.replicas, self.application, self.steps
+        )
 
     def _wait_for_former(self) -> None:
         """Wait until no replica of a former launcher remains."""

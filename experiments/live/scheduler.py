@@ -28,8 +28,6 @@ from goodalloc.experiments.live.jobs import every_job, find_jobs
 from goodalloc.experiments.live.similar_jobs import find_experiences, with_predictions
 from goodalloc.experiments.support.folder_lock import LOCK_SECONDS, locked, require_locks
 from goodalloc.solvers.interface.result import Evidence, relative_gap
-from goodalloc.solvers.policies.policy_table import POLICIES
-from goodalloc.solvers.policies.registry import make_policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,84 +37,9 @@ if TYPE_CHECKING:
     from goodalloc.experiments.live.jobs import LiveJobs
     from goodalloc.models.round.cluster import Cluster
     from goodalloc.solvers.policies.policy import Policy
-    from goodalloc.solvers.policies.policy_table import PolicyOptions
-
-#: Policies that need no true times or remaining steps, no cores, and no other number of nodes.
-LIVE = (
-    "pollux",
-    "pollux-untied",
-    "pollux-shuffled",
-    "pollux-goodput",
-    "pollux-robust",
-    "pollux-worst",
-    "pollux-genetic",
-    "pollux-greedy",
-    "sia",
-    "sia-exact",
-    "gavel",
-    "gavel-blind",
-    "gavel-throughput",
-    "equal",
-    "tiresias",
-    "tiresias-gittins",
-    "fifo",
-)
-
-#: Other policies, by the requirement that real jobs do not meet.
-_NEEDS = {
-    "an oracle": (
-        "pollux-remaining",
-        "optimus",
-        "srtf",
-        "allox",
-        "hesrpt",
-        "gavel-makespan",
-        "gavel-finish-time",
-        "gavel-completion",
-        "gavel-levels",
-        "gavel-cost",
-        "gavel-packed",
-        "themis",
-        "themis-exact",
-        "themis-maxmin",
-    ),
-    "losses": ("slaq", "slaq-exact"),
-    "GPUs that are shared": ("gandiva", "gandiva-exact", "antman", "antman-exact"),
-    "nodes that come and go": ("autoscaling-goodput", "autoscaling-throughput"),
-    "cores that are measured": ("pollux-proportional", "synergy-tune"),
-}
 
 #: Relative gaps below this count as zero.
 OPTIMAL = 1e-9
-
-
-def live_policy(name: str, options: PolicyOptions) -> Policy:
-    """Return a policy for real jobs.
-
-    Raises
-    ------
-    ValueError
-        If `name` is unknown, or the policy needs information that real jobs do not have.
-
-    Examples
-    --------
-    >>> from goodalloc.experiments.live import live_policy
-    >>> from goodalloc.solvers import PolicyOptions
-    >>> live_policy("optimus", PolicyOptions())  # doctest: +IGNORE_EXCEPTION_DETAIL
-    Traceback (most recent call last):
-    ValueError: Policy 'optimus' needs an oracle, which real jobs do not have; expected ...
-    """
-    for need, names in _NEEDS.items():
-        if name in names:
-            raise ValueError(
-                f"Policy '{name}' needs {need}, which real jobs do not have; expected one of "
-                f"{', '.join(LIVE)}."
-            )
-    if name not in POLICIES and ":" not in name:
-        raise ValueError(
-            f"Policy is '{name}'; expected one of {', '.join(LIVE)}, or package.module:name."
-        )
-    return make_policy(name, options)
 
 
 class Totals(NamedTuple):
@@ -326,6 +249,12 @@ class LiveScheduler:
             "evidence": str(bound.evidence),
             "seconds": seconds,
             "trouble": trouble,
+            "predicted": dict(decided.predicted),
+            "progress": {
+                job.submission.name: [job.state.published, job.state.scale_invariant_steps]
+                for job in found.jobs
+                if job.state is not None
+            },
         }
         append_lines(self.folder / DECISIONS, dump(row) + "\n")
         given = {name: sum(decided.placements.get(name, {}).values()) for name in row["jobs"]}

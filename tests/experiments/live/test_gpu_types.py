@@ -27,6 +27,7 @@ from goodalloc.experiments.agent.report import AgentReport
 from goodalloc.experiments.live.gpu_types import models_by_type, relative_speeds
 from goodalloc.experiments.live.jobs import FittedSpeed, LiveJob
 from goodalloc.experiments.support.process_identity import ProcessIdentity
+from goodalloc.models.goodput.batch_size import best_batch_size
 from goodalloc.models.goodput.bootstrapped_goodput import faster
 from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
 from goodalloc.models.goodput.throughput_model import throughput
@@ -155,14 +156,14 @@ def test_policies_that_take_all_gpus_for_equal_keep_to_the_cluster(folder: Folde
     assert not any("Everybody keeps" in line for line in folder.lines)
 
 
-def test_the_seconds_of_a_step_that_gavel_is_told_are_the_fitted_ones() -> None:
-    """At M0, with as many passes as it needs; infinite where the batch cannot be shared."""
+def test_the_seconds_of_a_step_that_an_oracle_predicts_are_by_the_best_goodput() -> None:
+    """At M0; infinite where a batch cannot be shared, a second before the first fit."""
     job = live_job("a", "", {"T4": THROUGHPUT})
     models = models_by_type(job.state, ("T4", "A100"), {"T4": 1.0, "A100": 2.0})
     speed = FittedSpeed("a", models, models["T4"])
     one, two = speed.seconds_per_step(1, 4), speed.seconds_per_step(1, 4, "A100")
     assert one == pytest.approx(2 * two)
-    expected = LIMITS.initial / float(throughput(THROUGHPUT, 1, 1, LIMITS.initial / 2, 1))
+    expected = LIMITS.initial / float(best_batch_size(models["T4"], 1, 1).goodput)
     assert one == pytest.approx(expected)
     assert speed.seconds_per_step(1000, 4) == math.inf
     assert FittedSpeed("a").seconds_per_step(4, 4, "T4") == 0.25

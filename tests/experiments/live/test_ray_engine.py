@@ -18,7 +18,8 @@ from goodalloc.experiments.agent.cluster_folder import STATE, TYPE_VARIABLE
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.live.guard import NOT_FOUND
 from goodalloc.experiments.live.launcher import Launcher
-from goodalloc.experiments.live.scheduler import LiveScheduler, live_policy
+from goodalloc.experiments.live.live_policies import live_policy
+from goodalloc.experiments.live.scheduler import LiveScheduler
 from goodalloc.experiments.support.process_identity import ProcessIdentity
 from goodalloc.models.goodput.bootstrapped_goodput import best_on_one_gpu
 from goodalloc.solvers import PolicyOptions
