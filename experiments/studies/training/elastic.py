@@ -1,14 +1,17 @@
 """Real elastic jobs under a live scheduler on this machine: completion times by policy.
 
-Three trainings of small networks (`elastic_job.py`) arrive some seconds apart on a cluster of one
-node with two slots, a core each. The commands `goodalloc launch` and `goodalloc schedule` launch
-and schedule them as processes that communicate through files only. Every policy schedules the same
-jobs with the same seeds, one repetition after the other.
+Six trainings of small networks (`elastic_job.py`), three of them longer than the others, arrive
+some seconds apart on a cluster of one node with two slots, a core each. The commands `goodalloc
+launch` and `goodalloc schedule` launch and schedule them as processes that communicate through
+files only. Every policy schedules the same jobs with the same seeds, one repetition after the
+other; Pollux also at longer intervals, in which a restart costs a smaller part.
 
 Pollux decides every round exactly, by the models that the jobs fit to their measurements; "equal"
 divides the slots in order of submission; "tiresias" gives each job the one requested slot, in order
-of submission at the start. A job ends after the same scale-invariant steps under every policy; the
-accuracy on held-out examples shows whether larger batches progressed as the agent assumes.
+of submission at the start. Optimus and SRTF know how many steps each job makes at M0, told as its
+user's prediction, and predict its speed by its fit. A job ends after the same scale-invariant steps
+under every policy; the accuracy on held-out examples shows whether larger batches progressed as the
+agent assumes.
 
 The results depend on this machine. On two cores there is little to gain: a second replica of a
 network so small that it trains in half a minute spends much of its time on exchanging gradients and
@@ -29,7 +32,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.files.job_state import read_job_state
@@ -38,7 +41,9 @@ from goodalloc.experiments.agent.cluster_folder import DECISIONS, STATE, SUBMISS
 from goodalloc.experiments.live.replica_group import kill_replicas
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.experiments.studies.training.digits_training import require_training
+from goodalloc.experiments.studies.training.elastic_extent import FULL, JOBS, QUICK
 from goodalloc.experiments.studies.training.elastic_job import NETWORKS, OUTCOME
+from goodalloc.experiments.studies.training.elastic_rates import median_ratio, round_speeds
 from goodalloc.experiments.studies.training.elastic_report import (
     ElasticRecords,
     ElasticRow,
@@ -56,6 +61,7 @@ if TYPE_CHECKING:
 
     from goodalloc.data.files.job_state import JobState
     from goodalloc.experiments.studies.framework.reproduction import Plan
+    from goodalloc.experiments.studies.training.elastic_extent import Extent, Setting
     from goodalloc.experiments.studies.training.elastic_report import Held
     from goodalloc.experiments.support.tasks import Report
 
@@ -69,43 +75,16 @@ SLOTS = 2
 PATIENCE, GRACE, GLANCE = 600.0, 15.0, 0.05
 
 
-class Extent(NamedTuple):
-    """Extent of the measurement.
-
-    Attributes
-    ----------
-    policies, repetitions
-        Names of the policies, and number of repetitions of each.
-    share
-        Fraction of the steps of a whole job.
-    apart
-        Seconds between the submissions of two jobs.
-    interval, restart_delay
-        Options of the scheduler, in seconds.
-    """
-
-    policies: tuple[str, ...]
-    repetitions: int
-    share: float
-    apart: float
-    interval: float
-    restart_delay: float
-
-
-FULL = Extent(("pollux", "equal", "tiresias"), 3, 1.0, 10.0, 5.0, 5.0)
-QUICK = Extent(("pollux", "equal"), 1, 0.3, 3.0, 3.0, 5.0)
-
-
 @dataclass(frozen=True)
 class ElasticTask:
-    """Task that trains all jobs once under one policy, as a whole or not at all.
+    """Task that trains all jobs once under one setting, as a whole or not at all.
 
     Parameters
     ----------
     folder
         Folder of the records.
-    policy
-        Name of the policy.
+    setting
+        Setting of the scheduler.
     repetition
         Number of the repetition from 0, the seed of the jobs.
     extent
@@ -113,7 +92,7 @@ class ElasticTask:
     """
 
     folder: Path
-    policy: str
+    setting: Setting
     repetition: int
     extent: Extent
 
@@ -121,16 +100,17 @@ class ElasticTask:
         """Return all inputs that the records depend on, with the known facts of the machine."""
         return {
             "format": "goodalloc-elastic",
-            "version": 2,
+            "version": 3,
             "library": library_version(),
-            "policy": self.policy,
+            "policy": self.setting.policy,
             "repetition": self.repetition,
             "slots": SLOTS,
             "share": self.extent.share,
             "apart": self.extent.apart,
-            "interval": self.extent.interval,
+            "interval": self.setting.interval,
             "restart_delay": self.extent.restart_delay,
             "networks": {name: list(network) for name, network in NETWORKS.items()},
+            "jobs": {name: list(job) for name, job in JOBS.items()},
             **machine(),
         }
 
@@ -165,9 +145,9 @@ class ElasticTask:
                 "--gpus-per-node",
                 str(SLOTS),
                 "--policy",
-                self.policy,
+                self.setting.policy,
                 "--interval",
-                str(extent.interval),
+                str(self.setting.interval),
                 "--restart-delay",
                 str(extent.restart_delay),
                 "--seed",
@@ -175,38 +155,46 @@ class ElasticTask:
                 "--until-done",
             )
             begin, launchers = time.monotonic(), dict[str, subprocess.Popen[bytes]]()
-            while len(ends) < len(NETWORKS):
+            while len(ends) < len(JOBS):
                 now = time.monotonic() - begin
-                waiting = [name for name in NETWORKS if name not in launchers]
+                waiting = [name for name in JOBS if name not in launchers]
                 if waiting and now >= extent.apart * len(launchers):
-                    launchers[waiting[0]] = start(
-                        waiting[0],
-                        "launch",
-                        "--name",
-                        waiting[0],
-                        "--",
-                        sys.executable,
-                        "-P",
-                        "-m",
-                        "goodalloc.experiments.studies.training.elastic_job",
-                        waiting[0],
-                        str(self.repetition),
-                        str(extent.share),
-                    )
+                    launchers[waiting[0]] = self._launch(start, waiting[0])
                 for name, process in launchers.items():
                     if name not in ends and process.poll() is not None:
                         ends[name] = time.time()
                         _require_success(cluster, name, process)
-                        report(len(ends) / len(NETWORKS))
+                        report(len(ends) / len(JOBS))
                 if scheduler.poll() is not None:
                     _require_success(cluster, "scheduler", scheduler)
                 if now > PATIENCE:
                     raise ValueError(
-                        f"Elastic jobs under '{self.policy}' were not done after {PATIENCE:g} s; "
-                        f"what happened is in '{cluster}'."
+                        f"Elastic jobs under '{self.setting.policy}' were not done after "
+                        f"{PATIENCE:g} s; what happened is in '{cluster}'."
                     )
                 time.sleep(GLANCE)
         return ends
+
+    def _launch(self, start: Any, name: str) -> subprocess.Popen[bytes]:
+        """Launch a job, with the true number of its steps as its user's prediction."""
+        network, share = JOBS[name]
+        share *= self.extent.share
+        return start(  # type: ignore[no-any-return]
+            name,
+            "launch",
+            "--name",
+            name,
+            "--steps",
+            str(share * NETWORKS[network].steps),
+            "--",
+            sys.executable,
+            "-P",
+            "-m",
+            "goodalloc.experiments.studies.training.elastic_job",
+            network,
+            str(self.repetition),
+            str(share),
+        )
 
     def records(self) -> ElasticRecords:
         """Return the records of a task that has run."""
@@ -218,15 +206,16 @@ class ElasticTask:
         decisions = [json.loads(line) for line in lines]
         submitted = {
             name: read_job_submission(job_folder(cluster, name) / SUBMISSION).submitted
-            for name in NETWORKS
+            for name in JOBS
         }
         begin = min(submitted.values())
         held = [
             (row["time"] - begin, {job: sum(g.values()) for job, g in row["placements"].items()})
             for row in decisions
         ]
-        rows = []
-        for name in NETWORKS:
+        rows, speeds = [], round_speeds(decisions)
+        for name in JOBS:
+            own = [one for one in speeds if one.job == name]
             folder = job_folder(cluster, name)
             outcome = json.loads((folder / OUTCOME).read_text(encoding="utf-8"))
             state: JobState = read_job_state(folder / STATE)
@@ -234,7 +223,8 @@ class ElasticTask:
             first = next(at for at, slots in held if slots.get(name))
             rows.append(
                 ElasticRow(
-                    self.policy,
+                    self.setting.policy,
+                    self.setting.interval,
                     self.repetition,
                     name,
                     submitted_s=submitted[name] - begin,
@@ -243,11 +233,13 @@ class ElasticTask:
                     completion_s=ends[name] - submitted[name],
                     restarts=state.restarts,
                     slot_seconds=slot_seconds(held, name, end),
+                    rounds=len(own),
+                    measured_over_predicted=median_ratio(own),
                     **outcome,
                     **machine(),
                 )
             )
-        return ElasticRecords(rows, held, [row["seconds"] for row in decisions])
+        return ElasticRecords(rows, held, [row["seconds"] for row in decisions], speeds)
 
 
 def slot_seconds(held: Held, name: str, end: float) -> float:
@@ -308,7 +300,7 @@ def _programs(cluster: Path) -> Iterator[Any]:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        for name in NETWORKS:
+        for name in JOBS:
             kill_replicas(job_folder(cluster, name))
 
 
@@ -328,19 +320,19 @@ def _require_success(cluster: Path, name: str, process: subprocess.Popen[bytes])
 
 
 def _tasks(plan: Plan) -> list[ElasticTask]:
-    """Return a task for every repetition and policy, of a smaller extent if quick."""
+    """Return a task for every repetition and setting, of a smaller extent if quick."""
     extent = QUICK if plan.quick else FULL
     tasks = []
     for repetition in range(extent.repetitions):
-        for policy in extent.policies:
-            task = ElasticTask(plan.folder, policy, repetition, extent)
-            name = f"{policy}-{digest(task.description())}"
+        for setting in extent.settings:
+            task = ElasticTask(plan.folder, setting, repetition, extent)
+            name = f"{setting.policy}-{digest(task.description())}"
             tasks.append(replace(task, folder=plan.folder / "elastic" / name))
     return tasks
 
 
 def _rows(plan: Plan) -> list[ElasticRow]:
-    """Return a row for every job, policy and repetition."""
+    """Return a row for every job, setting and repetition."""
     return [row for task in _tasks(plan) for row in task.records().rows]
 
 

@@ -62,6 +62,7 @@ class ElasticNetwork(NamedTuple):
         return convolutional(*self.channels) if self.channels else perceptron(self.neurons)
 
 
+#: The networks by name.
 NETWORKS: dict[str, ElasticNetwork] = {
     "convolutional": ElasticNetwork(3000.0, channels=(64, 96)),
     "perceptron": ElasticNetwork(40_000.0, neurons=(128, 128)),
