@@ -57,7 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: Sequence[str] | None) -> int:
     parser = build_parser()
     try:
-        arguments = parser.parse_args(_joined(sys.argv[1:] if argv is None else argv))
+        words = _joined(sys.argv[1:] if argv is None else argv)
+        arguments = parser.parse_args(words)
     except SystemExit as done:  # --help was printed
         return int(done.code or 0)
     if arguments.version:
@@ -68,6 +69,7 @@ def _run(argv: Sequence[str] | None) -> int:
     if arguments.command is None:
         parser.print_help()
         return BAD_INPUT
+    arguments.words = tuple(words)
     os.environ.update(compilation_cache())
     sys.path.insert(0, "")  # so that --solver mine:solve finds mine.py where the user stands
     module, _, function = arguments.run.partition(":")

@@ -29,7 +29,14 @@ from goodalloc.experiments.measure.profile_fit import (
     methods_for,
     with_jobs,
 )
-from goodalloc.experiments.measure.profile_table import SHOWN, shown_row, summary
+from goodalloc.experiments.measure.profile_table import (
+    SHOWN,
+    error_table,
+    fit_remarks,
+    read_profiles,
+    shown_row,
+    summary,
+)
 from goodalloc.experiments.reporting.progress import progress_bar
 from goodalloc.experiments.reporting.report import for_machines, text_table
 from goodalloc.experiments.studies.framework.records import table_of
@@ -38,12 +45,10 @@ from goodalloc.experiments.support.folder_lock import locked
 from goodalloc.experiments.tasks.task import find_task, task_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from goodalloc.data.files.measured_profile import MeasuredProfile
     from goodalloc.experiments.measure.crew import Crew
     from goodalloc.experiments.measure.profile_fit import Method, ProfileFit
-    from goodalloc.models.goodput.model import GoodputModel
 
 #: Seconds within which the processes of a killed measurement end.
 LAST_ORDER = 2.0
@@ -65,6 +70,11 @@ def measure_command(arguments: argparse.Namespace) -> Output:
             f"argument model: got {len(arguments.model)} trainings; expected {wanted}{why}."
         )
     size, devices = launched_size(os.environ), Devices.here(arguments.backend)
+    if arguments.on is not None:
+        return _measure_on_nodes(arguments, size)
+    for name in ("per_node", "gpu_type"):
+        if getattr(arguments, name) is not None:
+            raise ValueError(f"argument --{name.replace('_', '-')}: expected --on with it.")
     if arguments.all and size is not None:
         raise ValueError("argument --all: got torchrun's processes; expected none.")
     if arguments.all:
@@ -74,6 +84,55 @@ def measure_command(arguments: argparse.Namespace) -> Output:
             raise ValueError("argument --beside: got torchrun's processes; expected none.")
         return _measure_beside(arguments, devices)
     return _measure_one(arguments, size, devices)
+
+
+def _measure_on_nodes(arguments: argparse.Namespace, size: int | None) -> Output:
+    """Measure a training by the same command on nodes of a Ray cluster.
+
+    Raises
+    ------
+    ValueError
+        If the options exclude each other, or the nodes have too few slots.
+    """
+    from goodalloc.experiments.live.on_nodes import equal_slots, run_on_nodes
+    from goodalloc.experiments.live.ray_engine import RayEngine
+
+    for name, given in (("all", arguments.all), ("beside", arguments.beside)):
+        if given:
+            raise ValueError(f"argument --{name}: expected none with --on.")
+    if size is not None:
+        raise ValueError("argument --on: got torchrun's processes; expected none.")
+    find_task(arguments.model[0])
+    check_target(arguments.out)
+    engine, path = RayEngine(arguments.on), Path(arguments.out)
+    cluster = engine.cluster()
+    if cluster is None:
+        raise ValueError("Ray's cluster has no GPU and no CPU; expected some.")
+    most = None if arguments.replicas is None else max(arguments.replicas)
+    placement = equal_slots(cluster, most, arguments.per_node, arguments.gpu_type)
+    words = _without(arguments.words, ("--on", "--per-node", "--gpu-type"))
+    command = [sys.executable, "-P", "-m", "goodalloc.experiments.cli.main", *words]
+
+    def say(line: str) -> None:
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+
+    run_on_nodes(engine, command, placement, path.resolve().parent, say)
+    rows = [shown_row(row) for row in read_rows(path)]
+    return Output(f"{text_table(rows, SHOWN)}\n\n{summary(rows, path)}", for_machines(rows))
+
+
+def _without(words: Sequence[str], options: Sequence[str]) -> list[str]:
+    """Return the words of a command without some options and their values."""
+    kept, value = list[str](), False
+    for word in words:
+        if value:
+            value = False
+        elif word in options:
+            value = True
+        elif not word.startswith(tuple(f"{option}=" for option in options)):
+            kept.append(word)
+    return kept
 
 
 def _measure_all(arguments: argparse.Namespace, devices: Devices) -> Output:
@@ -275,7 +334,7 @@ def fit_command(arguments: argparse.Namespace) -> Output:
         raise ValueError("argument --jobs: expected --into with it.")
     check_target(arguments.out)
     check_target(arguments.into)
-    profiles = _profiles(arguments.profile)
+    profiles = read_profiles(arguments.profile)
     several = len(profiles) > 1
     if several and arguments.out is not None:
         raise ValueError(f"argument --out: got {len(profiles)} profiles; expected one with it.")
@@ -297,10 +356,10 @@ def fit_command(arguments: argparse.Namespace) -> Output:
     name = Path(next(iter(profiles.values())).facts["model"].rpartition(":")[2]).stem
     rows, texts = list[dict[str, Any]](), list[str]()
     for kind, fit in fits.items():
-        own = _errors(fit, compared[kind])
+        own = error_table(fit, compared[kind])
         rows += [{"gpu_type": kind, **row} for row in own] if several else own
         texts += [kind] if several else []
-        texts += [text_table(own, tuple(own[0])), *_remarks(fit, models[kind])]
+        texts += [text_table(own, tuple(own[0])), *fit_remarks(fit, models[kind])]
     if arguments.out is not None:
         ((kind, fit),) = fits.items()
         write_model(arguments.out, name, models[kind], error_rows(fit), fit.profile.facts)
@@ -316,36 +375,6 @@ def fit_command(arguments: argparse.Namespace) -> Output:
     return Output("\n\n".join(texts), {**data, "errors": for_machines(rows)})
 
 
-def _profiles(texts: list[str]) -> dict[str, MeasuredProfile]:
-    """Return profiles by the type of GPU that is named before each; empty for none.
-
-    Raises
-    ------
-    ValueError
-        If a file is not a profile, one of several has no type of its own, or they are of different
-        models.
-    """
-    profiles: dict[str, MeasuredProfile] = {}
-    for text in texts:
-        kind, separator, file = text.partition("=")
-        if not separator or Path(text).exists():
-            kind, file = "", text
-        if kind in profiles or (not kind and len(texts) > 1):
-            raise ValueError(
-                f"Profile '{text}': its type of GPU is '{kind}'; expected one of its own for each "
-                "of several, as TYPE=PROFILE.csv."
-            )
-        profiles[kind] = found = read_measured_profile(file)
-        first = next(iter(profiles.values()))
-        for fact in ("model", "source"):
-            if found.facts[fact] != first.facts[fact]:
-                raise ValueError(
-                    f"File '{file}': {fact} is '{found.facts[fact]}'; expected "
-                    f"'{first.facts[fact]}' as in the first profile."
-                )
-    return profiles
-
-
 def _chosen(fits: list[ProfileFit], method: Method | None) -> ProfileFit:
     """Return the fit by a method, or the best one if that is None."""
     if method is None:
@@ -354,29 +383,6 @@ def _chosen(fits: list[ProfileFit], method: Method | None) -> ProfileFit:
         if fit.method == method:
             return fit
     return fit_profile(fits[0].profile, method=method)  # says why there is none
-
-
-def _errors(fit: ProfileFit, fits: list[ProfileFit]) -> list[dict[str, Any]]:
-    """Return the errors of a fit and, beside them, those of the others."""
-    ordered = sorted(fits, key=lambda one: one is not fit)
-    return [{"fit_to": one.method, **row} for one in ordered for row in error_rows(one)]
-
-
-def _remarks(fit: ProfileFit, model: GoodputModel) -> list[str]:
-    """Return the parameters of a fit, and what it lacks."""
-    profile = fit.profile
-    texts = [
-        f"fitted to {fit.method}:\n"
-        + "\n".join(f"{key:<12} {value:.6g}" for key, value in model.throughput._asdict().items())
-    ]
-    if profile.left_out:
-        noun = "configuration" if profile.left_out == 1 else "configurations"
-        texts.append(f"left out: {profile.left_out} {noun}, disturbed all the time")
-    if profile.replicas.max() == 1:
-        texts.append("no configuration of several replicas is left: what they cost is not known")
-    if not fit.held_out:
-        texts.append("too few configurations to hold any out")
-    return texts
 
 
 def _draw_fit(arguments: argparse.Namespace, fit: ProfileFit, name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, get_args
 
+from goodalloc.experiments.cli.live_arguments import ON_HELP, ray_address
 from goodalloc.experiments.cli.types import number, picture_format, whole
 from goodalloc.experiments.measure.execution import Precision
 from goodalloc.experiments.tasks.task import TASKS
@@ -53,6 +54,22 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
         metavar="COUNTS",
         help="numbers of replicas (default: 1,2 on CPUs; on GPUs and under torchrun 1, 2, 4, … "
         "and all)",
+    )
+    parser.add_argument(
+        "--on",
+        type=ray_address,
+        metavar="ray[:ADDRESS]",
+        help=ON_HELP + "whose nodes are measured, as few as the most --replicas take or else all; "
+        "--out is in a folder that they all see",
+    )
+    parser.add_argument(
+        "--per-node",
+        type=whole(1),
+        metavar="G",
+        help="with --on: replicas on a node, so that fewer than it has GPUs are on several nodes",
+    )
+    parser.add_argument(
+        "--gpu-type", metavar="TYPE", help="with --on: the nodes with GPUs of this type"
     )
     parser.add_argument(
         "--backend",

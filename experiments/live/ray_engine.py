@@ -266,6 +266,7 @@ class RayGroup:
                 list(command),
                 {**variables, **torchrun_variables(places, rank, *door)},
                 str(log_of(folder, rank)),
+                os.getcwd(),
             ): rank
             for rank, one in enumerate(self._actors)
         }
@@ -317,8 +318,8 @@ class _Replica:
             door.bind(("", 0))
             return str(ray.util.get_node_ip_address()), int(door.getsockname()[1])
 
-    def run(self, command: list[str], variables: dict[str, str], log: str) -> int:
-        """Run the program to its end, and return its exit code."""
+    def run(self, command: list[str], variables: dict[str, str], log: str, folder: str) -> int:
+        """Run the program in a folder, if there is one here, to its end; return its exit code."""
         own = {LAUNCHER_VARIABLE: str(ProcessIdentity.of(os.getpid()))}
         environment = {"OMP_NUM_THREADS": "1"} | dict(os.environ) | variables | own
         with open(log, "ab") as stream:
@@ -328,6 +329,7 @@ class _Replica:
                 stdout=stream,
                 stderr=subprocess.STDOUT,
                 env=environment,
+                cwd=folder if os.path.isdir(folder) else None,
             )
         return self._process.wait()
 

@@ -294,6 +294,9 @@ def test_a_guard_says_what_cannot_be_started(environment: dict[str, str]) -> Non
         (["schedule", "--on", "ray:127.0.0.1:1"], "Cluster 'ray:127.0.0.1:1' cannot be reached"),
         (["schedule", "--on", "ray", "--nodes", "2"], "argument --nodes: expected none with --on"),
         (["schedule", "--on", "ray", "--gpus-per-node", "2"], "argument --gpus-per-node: expected"),
+        (["measure", "perceptron", "--on", "ray:127.0.0.1:1", "--out", "p.csv"], "cannot be reac"),
+        (["measure", "--all", "--on", "ray", "--out", "p"], "argument --all: expected none with"),
+        (["measure", "perceptron", "--per-node", "1", "--out", "p"], "--per-node: expected --on"),
         (
             ["launch", "--name", "mine", "--on", "ray", "--gpus", "0", "--", "true"],
             "argument --gpus: expected none with --on",
@@ -309,7 +312,8 @@ def test_clusters_that_make_no_sense_are_refused(
 ) -> None:
     """In one sentence."""
     ray.shutdown()
-    assert main([arguments[0], "--cluster", str(tmp_path / "c"), *arguments[1:]]) == 2
+    place = [] if arguments[0] == "measure" else ["--cluster", str(tmp_path / "c")]
+    assert main([arguments[0], *place, *arguments[1:]]) == 2
     complaint = capsys.readouterr().err
     assert sentence in complaint
     assert complaint.count("\n") == 1
