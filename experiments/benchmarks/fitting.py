@@ -35,9 +35,16 @@ from goodalloc.experiments.benchmarks.measurements import (
     write_measurements,
 )
 from goodalloc.experiments.cli.types import whole
-from goodalloc.models.fitting.fit import fit_throughput
-from goodalloc.models.fitting.problem import pad_observations
+from goodalloc.models.fitting.fit import CPU_LANES, fit_throughput
+from goodalloc.models.fitting.problem import (
+    FitOptions,
+    pad_observations,
+    pad_problem,
+    settings_of,
+    state_problem,
+)
 from goodalloc.models.goodput.throughput_model import ThroughputParameters, gradient_time, step_time
+from goodalloc.models.support.namespace import leaves
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -270,6 +277,50 @@ def measure(tables: Sequence[Floats], published: int, repeats: int) -> Measureme
             )
         ),
     )
+
+
+class FittingWork(NamedTuple):
+    """Work of a fit, the mean over jobs.
+
+    Attributes
+    ----------
+    mean_evaluations
+        Iterations from all starts.
+    functions_each
+        Transcendental functions: an iteration predicts the times of all observations at each point
+        that it tries and twice more, with 6 functions an observation and 8 a point; half of the
+        tried points take a logarithm for each parameter.
+    bytes_each
+        Bytes of its observations, starts and bounds.
+    """
+
+    mean_evaluations: float
+    functions_each: float
+    bytes_each: float
+
+
+def fitting_work(observations: Observations) -> FittingWork:
+    """Return the work of the fits of jobs.
+
+    Parameters
+    ----------
+    observations
+        Measured steps of the jobs.
+    """
+    import jax
+
+    from goodalloc.models.fitting.search import DAMPINGS, LENGTHS, SIZE, search
+
+    options = FitOptions()
+    problem, _ = state_problem(observations, options)
+    jobs, padded = len(problem.nodes), pad_problem(problem)
+    with jax.enable_x64(True):
+        found = search(padded, np.int64(jobs), settings_of(options), CPU_LANES)
+        iterations = float(np.asarray(found.iterations)[:jobs].sum()) / jobs
+    tried, seen = 2 * len(DAMPINGS) * len(LENGTHS), padded.nodes.shape[1]
+    functions = (tried + 2) * (6 * seen + 8) + SIZE * tried / 2
+    moved = sum(np.asarray(leaf)[0].nbytes for leaf in leaves(padded))
+    return FittingWork(iterations, functions * iterations, float(moved))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -4,10 +4,10 @@ Run as `python -m goodalloc.experiments.benchmarks.goodput`; `--picture` also dr
 
 Each row of the CSV is one measure on one library: seconds of the first call (importing jax,
 compiling and running), of the fastest repeat, the processor seconds of that repeat, and the rate
-in goodput points or in allocations per second. Searches also have the mean and the largest number
-of evaluations of the step time per allocation; the published grid takes 50. Tables have growing
-numbers of allocations, to show from which on compiling pays. Peak memory is that of the process so
-far, including the arguments.
+in goodput points, allocations or fits per second. Searches also have the mean and the largest
+number of evaluations of the step time per allocation (the published grid takes 50), fits the mean
+number of iterations, of all starts. Tables have growing numbers of allocations, to show from which
+on compiling pays. Peak memory is that of the process so far, including the arguments.
 
 A kernel that computes *t* transcendental functions (exp, log, log1p) for each item and moves *b*
 bytes cannot do more items a second than
@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from goodalloc.experiments.benchmarks.fitting import draw_jobs, drawn_tables, fitting_work
 from goodalloc.experiments.benchmarks.measurements import (
     ended_by_control_c,
     measurement_parser,
@@ -40,6 +41,8 @@ from goodalloc.experiments.benchmarks.measurements import (
     write_measurements,
 )
 from goodalloc.experiments.cli.types import whole
+from goodalloc.models.fitting.fit import fit_throughput
+from goodalloc.models.fitting.problem import pad_observations
 from goodalloc.models.goodput.allocation_arrays import prepare_lanes
 from goodalloc.models.goodput.batch_integer import find_optimum
 from goodalloc.models.goodput.batch_size import GRID_POINTS
@@ -73,6 +76,9 @@ FUNCTIONS, BYTES, SEARCH_NUMBERS = 4, 8, 19
 
 #: Libraries; JAX first, since its first call is measured.
 BACKENDS: tuple[Backend, ...] = ("jax", "numpy")
+
+#: Measurements of a job that is fitted.
+OBSERVATIONS = 16
 
 #: Size of the goodput table, that of the published workload at double load.
 TABLE_JOBS, TABLE_REPLICAS = 160, 64
@@ -237,6 +243,15 @@ def measure_growth(backend: Backend, size: int, repeats: int, seed: int) -> Meas
     )
 
 
+def measure_fits(jobs: int, repeats: int, seed: int) -> Measurement:
+    """Measure fits of jobs side by side, and count their functions."""
+    generator = np.random.default_rng(seed)
+    drawn = draw_jobs(drawn_tables(generator), jobs, OBSERVATIONS, generator)
+    observations = pad_observations(drawn)
+    row = measure("fits", "jax", jobs, repeats, lambda: fit_throughput(observations))
+    return row._replace(**fitting_work(observations)._asdict())
+
+
 def measure_functions(backend: Backend, cores: int, repeats: int) -> Measurement:
     """Measure exp, log and log1p in turn on all cores, within their caches."""
     work = np.random.default_rng(0).uniform(0.5, 1.5, (cores, INSIDE))
@@ -331,6 +346,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = measurement_parser("bench_goodput", __doc__)
     parser.add_argument("--allocations", type=whole(1), default=1_000_000, help="for the searches")
     parser.add_argument("--points", type=whole(1), default=16_384, help="for single points")
+    parser.add_argument("--fits", type=whole(1), default=1024, help="jobs fitted side by side")
     parser.add_argument("--repeats", type=whole(1), default=5)
     parser.add_argument("--seed", type=whole(0), default=0)
     parser.add_argument("--backends", nargs="+", choices=BACKENDS, default=list(BACKENDS))
@@ -354,6 +370,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 measure_search(backend, search, given.allocations, given.repeats, given.seed)
             )
             rows.append(measure_table(backend, search, given.repeats, given.seed))
+        if backend == "jax":
+            rows.append(measure_fits(given.fits, given.repeats, given.seed))
     rows = with_shares(rows)
     write_measurements(Measurement._fields, rows, given.out)
     if given.picture is not None:

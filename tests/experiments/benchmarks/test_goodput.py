@@ -38,8 +38,10 @@ def test_shares_are_those_of_the_limit_that_a_kernel_meets_first() -> None:
 def test_a_small_run_writes_every_measure_and_draws_them(tmp_path: Path) -> None:
     """On both libraries; no kernel is above its limit."""
     out, picture = tmp_path / "goodput.csv", tmp_path / "roofline.png"
-    small = ["--allocations", "2000", "--points", "16", "--repeats", "1", "--sizes", "100", "1000"]
-    assert main([*small, "--out", str(out), "--picture", str(picture)]) == 0
+    small = ["--allocations", "2000", "--points", "16", "--repeats", "1", "--fits", "8"]
+    assert (
+        main([*small, "--sizes", "100", "1000", "--out", str(out), "--picture", str(picture)]) == 0
+    )
     rows = list(csv.DictReader(out.read_text(encoding="utf-8").splitlines()))
     assert {line["measure"] for line in rows if line["backend"] == "jax"} == {
         "growth",
@@ -49,9 +51,10 @@ def test_a_small_run_writes_every_measure_and_draws_them(tmp_path: Path) -> None
         "table-integer",
         "grid",
         "table-grid",
+        "fits",
     }
     shares = [float(line["share_of_limit"]) for line in rows if line["share_of_limit"]]
-    assert len(shares) == 6
+    assert len(shares) == 7
     assert max(shares) < 1.2
     assert picture.stat().st_size > 10_000
     assert all(float(line["per_second"]) > 0.0 for line in rows)
