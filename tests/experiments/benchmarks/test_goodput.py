@@ -39,9 +39,8 @@ def test_a_small_run_writes_every_measure_and_draws_them(tmp_path: Path) -> None
     """On both libraries; no kernel is above its limit."""
     out, picture = tmp_path / "goodput.csv", tmp_path / "roofline.png"
     small = ["--allocations", "2000", "--points", "16", "--repeats", "1", "--fits", "8"]
-    assert (
-        main([*small, "--sizes", "100", "1000", "--out", str(out), "--picture", str(picture)]) == 0
-    )
+    files = ["--out", str(out), "--picture", str(picture)]
+    assert main([*small, "--sizes", "100", "1000", *files]) == 0
     rows = list(csv.DictReader(out.read_text(encoding="utf-8").splitlines()))
     assert {line["measure"] for line in rows if line["backend"] == "jax"} == {
         "growth",
