@@ -86,6 +86,13 @@ def read_columns(path: str | os.PathLike[str]) -> RoundColumns:
     ValueError
         If the file is unreadable or malformed, or a value is out of range; the message names the
         file, the item, its value and what was expected.
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import generate_columns, read_columns, write_columns
+    >>> write_columns(generate_columns(seed=0, jobs=8, nodes=2), "round.parquet")
+    >>> read_columns("round.parquet").cluster.num_gpus
+    8
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
