@@ -18,12 +18,18 @@ from goodalloc.data.rounds.generator import (
     _place,
 )
 from goodalloc.models.columns.round_columns import NEVER_RAN, RoundColumns, no_models
+from goodalloc.models.goodput.model import BatchLimits, GoodputModel
 from goodalloc.models.goodput.speedup import stack_models
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
+from goodalloc.models.goodput.throughput_model import ThroughputParameters
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.round.rules import Rules
+from goodalloc.models.support.namespace import leaves
+from goodalloc.models.support.validation import require_number
 
 if TYPE_CHECKING:
     from goodalloc.data.rounds.generator import State
+    from goodalloc.models.support.array_types import Indices
 
 
 def generate_columns(
@@ -34,6 +40,7 @@ def generate_columns(
     *,
     state: State = "cold",
     rules: Rules | None = None,
+    own: float = 0.0,
 ) -> RoundColumns:
     """Draw a round in columns, of the same jobs as `generate` draws with the same arguments.
 
@@ -49,11 +56,15 @@ def generate_columns(
         What went before, as in `generate`.
     rules
         Rules of the round; the default ones if None.
+    own
+        Standard deviation of the logarithms of factors that make the model of every job its own: of
+        its durations, and of its gradient's variance. At 0 jobs of one application and progress
+        share a model.
 
     Raises
     ------
     ValueError
-        If `seed` < 0, `jobs` < 1 or `state` is unknown.
+        If `seed` < 0, `jobs` < 1, `own` < 0 or `state` is unknown.
 
     Examples
     --------
@@ -63,6 +74,7 @@ def generate_columns(
     True
     """
     _check(seed, jobs, None, state)
+    require_number("Generator: own", own, minimum=0.0)
     rules, cluster = rules or Rules(), Cluster.uniform(nodes, gpus_per_node)
     applications, weights = _mix(None)
     random = np.random.default_rng(seed)
@@ -79,13 +91,33 @@ def generate_columns(
         load_profile(applications[index]).goodput_model(step / PROGRESS_STEPS)
         for index, step in pairs
     ]
+    stacked, kinds = stack_models(models) if models else no_models(), kind - without
+    if own > 0.0:
+        stacked, kinds = _own_models(random, stacked, kinds, own)
     return RoundColumns(
         cluster,
-        stack_models(models) if models else no_models(),
-        kind.astype(np.int64) - without,
+        stacked,
+        kinds.astype(np.int64),
         draws.age,
         draws.restarts,
         most,
         placed,
         rules,
     )
+
+
+def _own_models(
+    random: np.random.Generator, models: GoodputModel, kind: Indices, deviation: float
+) -> tuple[GoodputModel, Indices]:
+    """Return a model for every job that ran, and the new kinds."""
+    ran = np.flatnonzero(kind != NEVER_RAN)
+    columns = [np.asarray(leaf)[kind[ran]] for leaf in leaves(models)]
+    durations = [column * np.exp(random.normal(0.0, deviation, ran.size)) for column in columns[:6]]
+    variance = columns[8] * np.exp(random.normal(0.0, deviation, ran.size))
+    own = np.full(kind.size, NEVER_RAN)
+    own[ran] = np.arange(ran.size)
+    return GoodputModel(
+        ThroughputParameters(*[*durations, columns[6]]),
+        GradientStatistics(columns[7], variance),
+        BatchLimits(*columns[9:]),
+    ), own

@@ -91,6 +91,7 @@ class RoundColumns:
                 "Round: fair_share is 'least', which is of each job's own; expected another in "
                 "columns."
             )
+        validate(self.models, "Kind")
         for name in ("kind", "age", "restarts", "max_replicas"):
             shape = getattr(self, name).shape
             if shape != (jobs,):
@@ -185,21 +186,14 @@ class RoundColumns:
         return min(int(self.max_replicas.max()), self.cluster.num_gpus)
 
     def kind_models(self) -> list[GoodputModel]:
-        """Return the checked model of every kind as an object.
-
-        Raises
-        ------
-        ValueError
-            If a number is out of range; the message names the kind.
-        """
+        """Return the model of every kind as an object."""
         *numbers, accumulation = (np.asarray(leaf) for leaf in leaves(self.models))
         rows = zip(*(column.tolist() for column in numbers), accumulation.tolist(), strict=True)
         models = []
-        for kind, row in enumerate(rows):
+        for row in rows:
             limits = BatchLimits(*map(int, row[9:13]))._replace(accumulation=bool(row[13]))
             parts = ThroughputParameters(*row[:7]), GradientStatistics(*row[7:9]), limits
-            model = GoodputModel(*parts)
-            models.append(validate(model, f"Kind {kind}"))
+            models.append(GoodputModel(*parts))
         return models
 
     def instance(self, names: Sequence[str] | None = None, name: str = "instance") -> Instance:

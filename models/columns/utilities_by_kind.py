@@ -15,28 +15,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from goodalloc.models.columns.round_columns import NEVER_RAN
+from goodalloc.models.goodput.chunked import search_chunked
+from goodalloc.models.goodput.model import BatchLimits, GoodputModel
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
+from goodalloc.models.goodput.throughput_model import ThroughputParameters
 from goodalloc.models.round.generalised_mean import power_mean, restart_factor
-from goodalloc.models.round.instance import Instance
-from goodalloc.models.round.job import Job
-from goodalloc.models.round.objective import LEAST_UTILITY, speedup_table
+from goodalloc.models.round.objective import LEAST_UTILITY, SMALL_TABLE
+from goodalloc.models.support.namespace import leaves
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
     from goodalloc.models.columns.round_columns import RoundColumns
     from goodalloc.models.round.allocation import Allocation
-    from goodalloc.models.support.array_types import Floats
-
-
-class _Kinds(Instance):
-    """Instance with a job of every kind and the fair share of the whole round."""
-
-    share: int
-
-    @property
-    def fair_share(self) -> int:
-        """GPUs of a fair share of the whole round."""
-        return self.share
+    from goodalloc.models.support.array_types import Floats, Indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,11 +105,6 @@ def column_utilities(columns: RoundColumns) -> ColumnUtilities:
     columns
         The round.
 
-    Raises
-    ------
-    ValueError
-        If a number of a goodput model is out of range.
-
     Examples
     --------
     >>> from goodalloc.data import generate
@@ -128,14 +116,7 @@ def column_utilities(columns: RoundColumns) -> ColumnUtilities:
     True
     """
     rules, cluster = columns.rules, columns.cluster
-    most = columns.most_replicas
-    jobs = tuple(
-        Job(f"kind-{kind}", model, max_replicas=most)
-        for kind, model in enumerate([*columns.kind_models(), None])
-    )
-    kinds = _Kinds(cluster, jobs, rules)
-    object.__setattr__(kinds, "share", columns.fair_share)
-    speedup = speedup_table(kinds)
+    most, speedup = columns.most_replicas, kind_speedups(columns)
     scale = cluster.num_nodes / cluster.num_gpus if rules.speedup_scale == "node" else 1.0
     current = columns.current
     delay = np.full(columns.num_jobs, rules.restart_delay)
@@ -149,3 +130,62 @@ def column_utilities(columns: RoundColumns) -> ColumnUtilities:
     kept = scale * speedup[columns.kind, several, held] + rules.floor
     kept = np.where(current.job_replicas > 0, np.maximum(kept, least), rules.idle)
     return ColumnUtilities(columns, speedup, scale * rho, kept)
+
+
+def kind_speedups(columns: RoundColumns) -> Float[Floats, "kinds 2 gpus"]:
+    """Return the speedup of every kind over the fair share, and in the last row of new jobs.
+
+    Only what some job of a kind may have, or has, is computed; other entries are 0.
+
+    Parameters
+    ----------
+    columns
+        The round.
+    """
+    cluster, rules, most = columns.cluster, columns.rules, columns.most_replicas
+    fair = 1 if rules.fair_share == "one_gpu" else columns.fair_share
+    table = np.zeros((columns.num_kinds + 1, 2, most + 1))
+    table[-1] = np.arange(most + 1) / fair
+    table[-1, 1, :2] = 0.0
+    if not columns.num_kinds:
+        return table
+    largest = int(cluster.node_gpus.max())
+    ran = columns.kind != NEVER_RAN
+    wanted = np.maximum(columns.max_replicas, columns.current.job_replicas)[ran]
+    need = np.zeros(columns.num_kinds, dtype=np.int64)
+    np.maximum.at(need, columns.kind[ran], np.minimum(wanted, most))
+    several = rules.fair_share == "packed" and fair > largest
+    base = _goodput(columns, np.arange(columns.num_kinds), 1 + several, fair)
+    weak = np.flatnonzero(base <= 0.0)  # cannot run on the fair share: the best on fewer GPUs
+    for replicas in range(1, fair):
+        for nodes in (1, 2) if weak.size else ():
+            found = _goodput(columns, weak, nodes, replicas)
+            base[weak] = np.maximum(base[weak], found)
+    base = np.where(base > 0.0, base, 1.0)
+    for spread, (least, limit) in enumerate(((1, largest), (2, most))):
+        counts = np.maximum(np.minimum(need, limit) - least + 1, 0)
+        kind = np.repeat(np.arange(columns.num_kinds), counts)
+        first = np.repeat(np.cumsum(counts) - counts, counts)
+        replicas = np.arange(kind.size) - first + least
+        table[kind, spread, replicas] = _goodput(columns, kind, 1 + spread, replicas) / base[kind]
+    return table
+
+
+def _goodput(
+    columns: RoundColumns, kind: Indices, nodes: int, replicas: Indices | int
+) -> Float[Floats, " rows"]:
+    """Return the goodput of kinds at their best batch sizes."""
+    rules = columns.rules
+    leaf = [np.asarray(one, dtype=float)[kind] for one in leaves(columns.models)]
+    models = GoodputModel(
+        ThroughputParameters(*leaf[:7]), GradientStatistics(*leaf[7:9]), BatchLimits(*leaf[9:])
+    )
+    found = search_chunked(
+        models,
+        np.asarray(float(nodes)),
+        np.broadcast_to(np.asarray(replicas, dtype=float), kind.shape),
+        rules.batch_search,
+        rules.grid_points,
+        "numpy" if kind.size <= SMALL_TABLE else "jax",
+    )
+    return np.asarray(found.goodput)
