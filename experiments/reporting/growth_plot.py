@@ -42,45 +42,66 @@ class Decided(Protocol):
         ...
 
     @property
-    def exact_seconds(self) -> float | None:
-        """Seconds of the exact solver; None where it was not asked."""
+    def way(self) -> str:
+        """How it was decided."""
         ...
 
 
-def plot_growth(rows: Sequence[Decided]) -> Figure:
-    """Draw seconds and gaps against the number of jobs, the median and the range by power.
+def plot_growth(rows: Sequence[Decided], own: str = "price") -> Figure:
+    """Draw seconds and gaps against the number of jobs: one way by power, the others together.
 
     Parameters
     ----------
     rows
         The rounds.
+    own
+        Way whose median and range are drawn for each power; of the others the median of all.
     """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9.0, 4.0), layout="constrained")
-    seconds, gaps = figure.subplots(1, 2)
-    for place, power in enumerate(dict.fromkeys(row.power for row in rows)):
-        mine = [row for row in rows if row.power == power]
+    figure = Figure(figsize=(9.5, 4.2), layout="constrained")
+    axes = dict(zip(("seconds", "gap"), figure.subplots(1, 2), strict=True))
+    ours = [row for row in rows if row.way == own]
+    others = [row for row in rows if row.way != own]
+    groups = {
+        f"p = {power:g}": [row for row in ours if row.power == power] for power in _powers(ours)
+    }
+    groups |= {way: [row for row in others if row.way == way] for way in _ways(others)}
+    for place, (label, mine) in enumerate(groups.items()):
         sizes = sorted({row.jobs for row in mine})
-        look = {"color": COLOURS[place], "marker": MARKERS[place], "markersize": 4}
-        for ax, name in ((seconds, "seconds"), (gaps, "gap")):
-            values = [[getattr(row, name) for row in mine if row.jobs == size] for size in sizes]
-            bounded = [np.maximum(found, LEAST_GAP) for found in values]
-            middle = [float(np.median(found)) for found in bounded]
-            ax.plot(sizes, middle, label=f"p = {power:g}", **look)
-            ends = np.array([[found.min(), found.max()] for found in bounded]).T
-            ax.fill_between(sizes, *ends, color=COLOURS[place], alpha=0.12, linewidth=0.0)
-    known = [(row.jobs, row.exact_seconds) for row in rows if row.exact_seconds is not None]
-    sizes = sorted({jobs for jobs, _ in known})
-    exact = [float(np.median([found for jobs, found in known if jobs == size])) for size in sizes]
-    seconds.plot(sizes, exact, "--x", color="0.4", label="highs, all p")
-    seconds.set_ylabel("seconds, round to checked allocation")
-    gaps.set_ylabel("certified gap")
-    for ax in (seconds, gaps):
+        plain = label in _ways(others)
+        look = {
+            "color": "0.4" if plain else COLOURS[place],
+            "marker": MARKERS[place % len(MARKERS)],
+        }
+        for name, ax in axes.items():
+            values = [
+                np.maximum([getattr(row, name) for row in mine if row.jobs == size], LEAST_GAP)
+                for size in sizes
+            ]
+            middle = [float(np.median(found)) for found in values]
+            line = "--" if plain else "-"
+            ax.plot(sizes, middle, line, label=label, markersize=4, **look)
+            if not plain:
+                ends = np.array([[found.min(), found.max()] for found in values]).T
+                ax.fill_between(sizes, *ends, color=COLOURS[place], alpha=0.12, linewidth=0.0)
+    axes["seconds"].set_ylabel("seconds, round to checked allocation")
+    axes["gap"].set_ylabel("certified gap")
+    for ax in axes.values():
         ax.set_xlabel("jobs")
         open_axes(ax)
         logarithmic(ax, "x")
-    logarithmic(seconds, "y")
-    gaps.set_yscale("log")
-    seconds.legend(frameon=False, fontsize="small")
+    logarithmic(axes["seconds"], "y")
+    axes["gap"].set_yscale("log")
+    axes["seconds"].legend(frameon=False, fontsize="small")
     return figure
+
+
+def _powers(rows: Sequence[Decided]) -> list[float]:
+    """Return the powers in the order of the rows."""
+    return list(dict.fromkeys(row.power for row in rows))
+
+
+def _ways(rows: Sequence[Decided]) -> list[str]:
+    """Return the ways in the order of the rows."""
+    return list(dict.fromkeys(row.way for row in rows))

@@ -7,3 +7,6 @@ from .price_search import BestPrice as BestPrice
 from .price_search import search_price as search_price
 from .solver import ColumnAnswer as ColumnAnswer
 from .solver import solve_columns as solve_columns
+from .split import Part as Part
+from .split import joined as joined
+from .split import split_round as split_round

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from goodalloc.solvers.columns.node_packing import NodePacking
 
 #: Nodes that are looked at for each job without a place, at a time.
-TRIED = 4
+TRIED = 200
 
 
 def make_room(
