@@ -1,8 +1,9 @@
 """POP for rounds in columns: the round is split at random, and each part decided for itself.
 
-Nodes are shared out at random; a running job goes with its first node, the others anywhere, so that
-all parts have equally many nodes and about equally many jobs. Parts are as quick to solve as they
-are small, and may be solved side by side; what is lost is what jobs could have had in another part.
+Nodes are shared out at random; a running job goes with its first node, the others where jobs are
+fewest, so that all parts have equally many nodes and about equally many jobs. Parts are as quick to
+solve as they are small, and may be solved side by side; what is lost is what jobs could have had in
+another part.
 
 References
 ----------
@@ -75,9 +76,11 @@ def split_round(columns: RoundColumns, parts: int, seed: int) -> Iterator[Part]:
     require_count("POP: parts", parts, 1, cluster.num_nodes)
     random = np.random.default_rng(seed)
     of_node = random.permutation(np.arange(cluster.num_nodes) % parts)
-    of_job = random.permutation(np.arange(columns.num_jobs) % parts)
+    of_job = np.full(columns.num_jobs, -1)
     running, first = np.unique(current.job, return_index=True)
     of_job[running] = of_node[current.node[first]]
+    waiting = random.permutation(np.flatnonzero(of_job < 0))
+    of_job[waiting] = _evened(np.bincount(of_job[running], minlength=parts), waiting.size)
     groups = np.repeat(np.arange(len(cluster.groups)), [group.nodes for group in cluster.groups])
     stays = np.ones(columns.num_jobs, dtype=bool)
     stays[current.job[of_node[current.node] != of_job[current.job]]] = False
@@ -112,6 +115,18 @@ def split_round(columns: RoundColumns, parts: int, seed: int) -> Iterator[Part]:
             jobs,
             nodes,
         )
+
+
+def _evened(counts: Indices, more: int) -> Indices:
+    """Return parts for further jobs so that the numbers of jobs come out as even as they can."""
+    level = np.sort(counts)
+    held = np.arange(1, counts.size + 1) * level - np.cumsum(level)  # to bring the least to a level
+    lowest = int(np.searchsorted(held, more, side="right"))
+    total = int(level[:lowest].sum()) + more
+    goal = np.zeros_like(counts)
+    goal[np.argsort(counts, kind="stable")[:lowest]] = total // lowest
+    goal[np.argsort(counts, kind="stable")[: total % lowest]] += 1
+    return np.repeat(np.arange(counts.size), np.maximum(goal - counts, 0))
 
 
 def joined(
