@@ -164,7 +164,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--powers", type=float, nargs="+", default=list(POWERS))
     parser.add_argument("--states", nargs="+", choices=STATES, default=list(STATES))
     parser.add_argument("--gpus", type=whole(1), nargs="+", default=list(GPUS), help="of a node")
-    parser.add_argument("--exact", type=whole(0), default=10_000, help="most jobs for HiGHS, too")
+    parser.add_argument("--exact", type=whole(0), default=1_000, help="most jobs for highs, greedy")
     parser.add_argument("--split", type=whole(0), default=100_000, help="most jobs for POP, too")
     parser.add_argument("--parts", type=whole(1), nargs="+", default=[4, 16], help="of POP")
     parser.add_argument(
