@@ -18,6 +18,7 @@ ROOMS = {
         "fitting",
         "losses",
         "round",
+        "columns",
         "parameter_servers",
         "gavel",
         "shared_gpus",
@@ -53,6 +54,7 @@ ROOMS = {
     "solvers": (
         "interface",
         "milp",
+        "columns",
         "heuristics",
         "power_mean",
         "modes",

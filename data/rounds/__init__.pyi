@@ -5,6 +5,9 @@ from .benchmark_set import best_known as best_known
 from .benchmark_set import find_instance as find_instance
 from .benchmark_set import load_benchmark as load_benchmark
 from .benchmark_set import parse_best_known as parse_best_known
+from .column_file import read_columns as read_columns
+from .column_file import write_columns as write_columns
+from .column_rounds import generate_columns as generate_columns
 from .equipped import equip as equip
 from .equipped import mode_name as mode_name
 from .generator import State as State

@@ -27,12 +27,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from goodalloc.data.rounds.equipped import equip
 from goodalloc.data.rounds.generator import State, generate
-from goodalloc.experiments.benchmarks.genetic_plot import plot_genetic
 from goodalloc.experiments.benchmarks.measurements import (
     Table,
     best_allocation,
     ended_by_control_c,
 )
+from goodalloc.experiments.reporting.genetic_plot import plot_genetic
 from goodalloc.experiments.reporting.plots import save
 from goodalloc.models.round.objective import mode_utilities
 from goodalloc.models.round.starved_jobs import starvation_of

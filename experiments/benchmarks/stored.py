@@ -35,6 +35,7 @@ FILES = (
     "nodes",
     "noise_scale",
     "round",
+    "scale",
     "sia",
     "start_up",
 )

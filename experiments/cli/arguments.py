@@ -50,6 +50,7 @@ COMMANDS = {
 }
 
 FILE_HELP = "an instance file, or the name of an instance that ships"
+COLUMNS_HELP = "; FILE.parquet for a round in columns, of up to a million jobs"
 
 
 class Parser(argparse.ArgumentParser):
@@ -101,7 +102,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _add_solve(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", help=FILE_HELP)
+    parser.add_argument("file", help=FILE_HELP + COLUMNS_HELP)
     parser.add_argument(
         "--leximin",
         action="store_true",
@@ -211,7 +212,11 @@ def _add_generate(parser: argparse.ArgumentParser) -> None:
         help="at most one distributed job a node (default: yes; synergy: no)",
     )
     parser.add_argument("--name", help="name of the instance")
-    parser.add_argument("--out", metavar="FILE", help="file of the instance (default: print it)")
+    parser.add_argument(
+        "--out",
+        metavar="FILE",
+        help="file of the instance (default: print it)" + COLUMNS_HELP,
+    )
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from goodalloc.experiments.cli.types import gpus_per_node, group, number, whole
-from goodalloc.experiments.live.live_policies import LIVE
+from goodalloc.experiments.live.policy_names import LIVE
 
 CLUSTER_HELP = "folder that the scheduler and its jobs share"
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.json_file import pack_number
 from goodalloc.data.files.instance import instance_text, instance_to_dict, write_instance
 from goodalloc.data.rounds.benchmark_set import find_instance
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from goodalloc.models.round.rules import Rules
     from goodalloc.solvers.interface.result import Result
 
+#: End of the names of files of rounds in columns.
+PARQUET = ".parquet"
+
 #: Jobs up to which the allocation is printed.
 MOST_PRINTED_JOBS = 40
 
@@ -44,6 +48,8 @@ def solve_command(arguments: argparse.Namespace) -> Output:
     from goodalloc.solvers.certificates.solve import solve
     from goodalloc.solvers.interface.stop import Stop
 
+    if arguments.file.endswith(PARQUET):
+        return _solve_columns(arguments)
     instance = find_instance(arguments.file)
     check_solvers([arguments.solver])
     check_target(arguments.out)
@@ -81,6 +87,55 @@ def solve_command(arguments: argparse.Namespace) -> Output:
         data["cross_check"] = check.data
         code = check.code or code
     return Output(text, data, code)
+
+
+def _solve_columns(arguments: argparse.Namespace) -> Output:
+    """Solve a round in columns by its price, and write the placements as CSV."""
+    from goodalloc.data.documents.csv_writing import csv_text
+    from goodalloc.data.rounds.column_file import read_columns
+    from goodalloc.solvers.columns.solver import solve_columns
+
+    require_extra("parquet", f"File '{arguments.file}'")
+    given = ("start", "certificate", "cross_check", "seconds")
+    for name in (*given, *(["leximin"] if arguments.leximin else [])):
+        if getattr(arguments, name) is not None:
+            raise ValueError(
+                f"argument --{name.replace('_', '-')}: expected none for a round in columns."
+            )
+    if arguments.solver != "highs":
+        raise ValueError("argument --solver: expected none for a round in columns.")
+    check_target(arguments.out)
+    columns = read_columns(arguments.file)
+    answer = solve_columns(columns)
+    cluster, allocation = columns.cluster, answer.allocation
+    served = int((allocation.job_replicas > 0).sum())
+    shape = f"{columns.num_jobs} jobs, {cluster.num_nodes} nodes, {cluster.num_gpus} GPUs"
+    lines = [
+        ("round", f"{arguments.file}: {shape}"),
+        ("fitness", f"{answer.fitness:.12g}"),
+        ("bound", f"{answer.bound:.12g} (by the price of a GPU)"),
+        ("gap", f"{answer.gap:.3g}"),
+        ("served", f"{served} of {columns.num_jobs} jobs"),
+        ("used", f"{int(allocation.replicas.sum())} of {cluster.num_gpus} GPUs"),
+        ("seconds", ", ".join(f"{part} {took:.2f}" for part, took in answer.seconds.items())),
+    ]
+    text = "\n".join(f"{name:<12} {value}" for name, value in lines)
+    if arguments.out is not None:
+        entries = (allocation.job.tolist(), allocation.node.tolist(), allocation.replicas.tolist())
+        names = ("job", "node", "gpus")
+        rows = [dict(zip(names, row, strict=True)) for row in zip(*entries, strict=True)]
+        write_atomically(arguments.out, csv_text(rows, names))
+        text += f"\nwritten      {arguments.out}"
+    data = {
+        "fitness": answer.fitness,
+        "bound": answer.bound,
+        "gap": answer.gap,
+        "price": answer.price,
+        "seconds": answer.seconds,
+        "jobs": columns.num_jobs,
+        "served": served,
+    }
+    return Output(text, data)
 
 
 def _start(path: str | None, instance: Instance) -> Allocation | None:
@@ -189,6 +244,8 @@ def check_command(arguments: argparse.Namespace) -> Output:
 def generate_command(arguments: argparse.Namespace) -> Output:
     """Draw an instance and write or print it."""
     check_target(arguments.out)
+    if arguments.out is not None and arguments.out.endswith(PARQUET):
+        return _draw_columns(arguments)
     instance = (_draw_pollux if arguments.workload == "pollux" else _draw_synergy)(arguments)
     if arguments.out is None:
         return Output(instance_text(instance).rstrip(), instance_to_dict(instance))
@@ -202,6 +259,41 @@ def generate_command(arguments: argparse.Namespace) -> Output:
         "gpus": instance.cluster.num_gpus,
     }
     return Output(f"{arguments.out}: {instance.name}, {size}", data)
+
+
+def _draw_columns(arguments: argparse.Namespace) -> Output:
+    """Draw a round in columns and write it."""
+    from goodalloc.data.rounds.column_file import write_columns
+    from goodalloc.data.rounds.column_rounds import generate_columns
+    from goodalloc.models.round.rules import PRESETS
+
+    require_extra("parquet", f"File '{arguments.out}'")
+    for name in ("group", "load", "cores", "memory", "split", "several_gpus", "name"):
+        if getattr(arguments, name) not in (None, False):
+            raise ValueError(
+                f"argument --{name.replace('_', '-')}: expected none for a round in columns."
+            )
+    if arguments.workload != "pollux" or arguments.jobs is None:
+        raise ValueError("argument --jobs: expected a number, of Pollux's jobs, for columns.")
+    preset = "default" if arguments.rules is None else arguments.rules
+    if preset not in PRESETS:
+        raise ValueError(
+            f"argument --rules: got {literal(preset)}; expected one of {', '.join(PRESETS)}."
+        )
+    nodes, gpus = uniform_size(arguments)
+    given: dict[str, Any] = {
+        "state": "cold" if arguments.state is None else arguments.state,
+        "rules": _changed(PRESETS[preset], arguments),
+    }
+    columns = generate_columns(arguments.seed, arguments.jobs, nodes, gpus, **given)
+    write_columns(columns, arguments.out)
+    data = {
+        "file": arguments.out,
+        "jobs": columns.num_jobs,
+        "nodes": nodes,
+        "gpus": columns.cluster.num_gpus,
+    }
+    return Output(f"{arguments.out}: {columns.num_jobs} jobs, {nodes} nodes", data)
 
 
 def _draw_pollux(arguments: argparse.Namespace) -> Instance:

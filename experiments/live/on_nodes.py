@@ -100,6 +100,16 @@ def run_on_nodes(
     ------
     ValueError
         If the slots are not free, or a replica fails; the message has its last words.
+
+    Examples
+    --------
+    >>> import sys
+    >>> from pathlib import Path
+    >>> from goodalloc.experiments.live import LocalEngine, run_on_nodes
+    >>> command = [sys.executable, "-c", "open('was-here', 'w')"]
+    >>> run_on_nodes(LocalEngine(Path()), command, {"here": 1}, Path())
+    >>> Path("was-here").exists()
+    True
     """
     logs = Path(tempfile.mkdtemp(prefix="replicas-", dir=shared))
     try:

@@ -62,9 +62,15 @@ FULL = Extent(
         Setting("pollux", 15.0),
         Setting("pollux", 45.0),
     ),
-    5,
-    1.0,
-    5.0,
-    5.0,
+    repetitions=3,
+    share=1.0,
+    apart=5.0,
+    restart_delay=5.0,
 )
-QUICK = Extent((Setting("pollux", 3.0), Setting("equal", 3.0)), 1, 0.2, 2.0, 5.0)
+QUICK = Extent(
+    (Setting("pollux", 3.0), Setting("equal", 3.0)),
+    repetitions=1,
+    share=0.2,
+    apart=2.0,
+    restart_delay=5.0,
+)

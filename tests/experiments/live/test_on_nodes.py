@@ -13,26 +13,16 @@ from goodalloc.data.files.measured_profile import read_rows
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.live.on_nodes import equal_slots, run_on_nodes
 from goodalloc.models.round.cluster import Cluster, NodeGroup
-from tests.support.live.ray_nodes import Nodes
+from tests.support.live.ray_nodes import FORKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from tests.support.live.ray_nodes import Nodes
+
+    pass
 
 ray = pytest.importorskip("ray", reason="needs goodalloc[ray]")
 
-#: Ray forks when nodes are started; JAX, which tests before may have used, warns of it.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
-
-
-@pytest.fixture(scope="module")
-def nodes() -> Iterator[Nodes]:
-    """Three nodes of four GPUs."""
-    found = Nodes()
-    yield found
-    found.close()
+pytestmark = FORKS
 
 
 #: Two nodes with four GPUs each, and one with two.

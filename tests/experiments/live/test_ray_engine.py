@@ -24,28 +24,17 @@ from goodalloc.experiments.support.process_identity import ProcessIdentity
 from goodalloc.models.goodput.bootstrapped_goodput import best_on_one_gpu
 from goodalloc.solvers import PolicyOptions
 from tests.experiments.live.test_launcher import allocate, program
-from tests.support.live.ray_nodes import NODES, TYPES, Nodes
+from tests.support.live.ray_nodes import FORKS, NODES, TYPES
 from tests.support.replay.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.support.live.ray_nodes import Nodes
 
 ray = pytest.importorskip("ray", reason="needs goodalloc[ray]")
 
-#: Ray forks when nodes are started; JAX, which tests before may have used, warns of it.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
-
-
-@pytest.fixture(scope="module")
-def nodes() -> Iterator[Nodes]:
-    """Three nodes of four GPUs."""
-    found = Nodes()
-    yield found
-    found.close()
+pytestmark = FORKS
 
 
 def launcher(cluster: Path, nodes: Nodes, body: str, **options: Any) -> Launcher:

@@ -40,7 +40,8 @@ from goodalloc.experiments.agent.cluster_folder import (
 )
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.live.jobs import FittedSpeed, find_jobs, fitting
-from goodalloc.experiments.live.live_policies import LIVE, live_policy
+from goodalloc.experiments.live.live_policies import live_policy
+from goodalloc.experiments.live.policy_names import LIVE
 from goodalloc.experiments.live.replica_group import replicas_left
 from goodalloc.experiments.live.scheduler import LiveScheduler
 from goodalloc.experiments.live.similar_jobs import find_experiences, with_predictions

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from goodalloc.experiments.live.ray_engine import RayEngine
 
 #: GPUs of the nodes, made up: Ray sees none here; and their types.
 NODES = {"large": 2, "middle": 1, "small": 1}
 TYPES = {"large": "T4", "middle": "V100", "small": "V100"}
+
+
+#: Ray forks when nodes are started; JAX, which tests before may have used, warns of it.
+FORKS = [
+    pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 
 class Nodes:

@@ -1,0 +1,196 @@
+"""Benchmark of rounds of up to a million jobs, in columns, and of peers on the same rounds.
+
+Run as ``python -m goodalloc.experiments.benchmarks.scale [--sizes 1000,…]``. Each row of the CSV is
+one round decided in one way: seconds and processor seconds, the value, the certified gap, and the
+peak memory of the process so far. Ways are ``price`` (one price, packing, proof; with the seconds
+of its parts), ``pop-4`` and ``pop-16`` (POP: as many parts decided for themselves, one after the
+other), and up to `--exact` jobs ``highs`` and ``greedy``, which decide instances. The bound of
+``price`` certifies the gaps of the others. There are as many GPUs as jobs. Jobs of one application
+and progress share a model, or (`--own`) each has its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import sys
+import time
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from goodalloc.data.rounds.column_rounds import generate_columns
+from goodalloc.experiments.benchmarks.measurements import (
+    ended_by_control_c,
+    measurement_parser,
+    peak_gib,
+    write_measurements,
+)
+from goodalloc.experiments.cli.types import whole
+from goodalloc.models.columns.utilities_by_kind import column_utilities
+from goodalloc.models.round.rules import Rules
+from goodalloc.solvers.certificates.solve import solve
+from goodalloc.solvers.columns.solver import solve_columns
+from goodalloc.solvers.columns.split import joined, split_round
+from goodalloc.solvers.interface.stop import Stop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from goodalloc.data.rounds.generator import State
+    from goodalloc.models.columns.round_columns import RoundColumns
+
+LOGGER = logging.getLogger(__name__)
+
+#: Powers of the mean, states of the generator, and GPUs of a node.
+POWERS = (1.0, 0.0, -1.0, -10.0, -math.inf)
+STATES: tuple[State, ...] = ("cold", "disturbed", "settled")
+GPUS = (4, 8)
+
+#: Time limit in seconds of the exact solver.
+PATIENCE = 600.0
+
+
+class Measurement(NamedTuple):
+    """Row of the table."""
+
+    jobs: int
+    nodes: int
+    gpus_per_node: int
+    state: str
+    power: float
+    own: float
+    kinds: int
+    way: str
+    seconds: float
+    processor_seconds: float
+    fitness: float
+    gap: float
+    peak_gib: float
+    table_seconds: float | None = None
+    price_seconds: float | None = None
+    packing_seconds: float | None = None
+    check_seconds: float | None = None
+
+
+class Way(NamedTuple):
+    """Way to decide a round: its name, and a function that returns the value it reaches."""
+
+    name: str
+    decide: Callable[[RoundColumns], float]
+
+
+def by_parts(parts: int) -> Way:
+    """Return POP with a number of parts."""
+
+    def decide(columns: RoundColumns) -> float:
+        found = list(split_round(columns, parts, seed=0))
+        answers = [solve_columns(part.columns).allocation for part in found]
+        return column_utilities(columns).fitness(joined(columns, found, answers))
+
+    return Way(f"pop-{parts}", decide)
+
+
+def by_instance(solver: str) -> Way:
+    """Return a solver of instances, without ties; the instance is there before it is timed."""
+
+    def decide(columns: RoundColumns) -> float:
+        options: dict[str, Any] = {"break_ties": False} if solver == "highs" else {}
+        found = solve(columns.instance(), solver, stop=Stop(seconds=PATIENCE), **options)
+        return math.nan if found.fitness is None else found.fitness
+
+    return Way(solver, decide)
+
+
+def measure(
+    columns: RoundColumns, state: str, own: float, peers: Sequence[Way]
+) -> list[Measurement]:
+    """Decide a round by prices and by peers; a row each."""
+    wall, processor = time.perf_counter(), time.process_time()
+    answer = solve_columns(columns)
+    first = Measurement(
+        jobs=columns.num_jobs,
+        nodes=columns.cluster.num_nodes,
+        gpus_per_node=int(columns.cluster.node_gpus[0]),
+        state=state,
+        power=columns.rules.power,
+        own=own,
+        kinds=columns.num_kinds,
+        way="price",
+        seconds=time.perf_counter() - wall,
+        processor_seconds=time.process_time() - processor,
+        fitness=answer.fitness,
+        gap=answer.gap,
+        peak_gib=peak_gib(),
+        table_seconds=answer.seconds["table"],
+        price_seconds=answer.seconds["prices"],
+        packing_seconds=answer.seconds["packing"],
+        check_seconds=answer.seconds["check"],
+    )
+    LOGGER.info("%d jobs, p = %g: %.3g s", columns.num_jobs, columns.rules.power, first.seconds)
+    rows = [first]
+    for peer in peers:
+        wall, processor = time.perf_counter(), time.process_time()
+        value = peer.decide(columns)
+        rows.append(
+            first._replace(
+                way=peer.name,
+                seconds=time.perf_counter() - wall,
+                processor_seconds=time.process_time() - processor,
+                fitness=value,
+                gap=max(1.0 - value / answer.bound, 0.0),
+                peak_gib=peak_gib(),
+                table_seconds=None,
+                price_seconds=None,
+                packing_seconds=None,
+                check_seconds=None,
+            )
+        )
+    return rows
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the benchmark from the command line.
+
+    Parameters
+    ----------
+    argv
+        Arguments without the name of the programme; those of the process if None.
+    """
+    parser = measurement_parser("bench_scale", __doc__)
+    sizes = [1_000, 10_000, 100_000, 1_000_000]
+    parser.add_argument("--sizes", type=whole(1), nargs="+", default=sizes, help="numbers of jobs")
+    parser.add_argument("--powers", type=float, nargs="+", default=list(POWERS))
+    parser.add_argument("--states", nargs="+", choices=STATES, default=list(STATES))
+    parser.add_argument("--gpus", type=whole(1), nargs="+", default=list(GPUS), help="of a node")
+    parser.add_argument("--exact", type=whole(0), default=1_000, help="most jobs for highs, greedy")
+    parser.add_argument("--split", type=whole(0), default=100_000, help="most jobs for POP, too")
+    parser.add_argument("--parts", type=whole(1), nargs="+", default=[4, 16], help="of POP")
+    parser.add_argument(
+        "--own", type=float, nargs="+", default=[0.0, 0.1], help="how far models are jobs' own"
+    )
+    parser.add_argument("--seed", type=whole(0), default=0)
+    parser.add_argument("--picture", type=Path, help="picture of the growth")
+    given = parser.parse_args(argv)
+    rows: list[Measurement] = []
+    solve_columns(generate_columns(given.seed, 1000, 250, 4))  # imports and first calls
+    for jobs, gpus, state, own in product(given.sizes, given.gpus, given.states, given.own):
+        nodes = -(-jobs // gpus)
+        drawn = generate_columns(given.seed, jobs, nodes, gpus, state=state, own=own)
+        peers = [by_parts(parts) for parts in given.parts if jobs <= given.split and own == 0.0]
+        if jobs <= given.exact and own == 0.0:
+            peers += [by_instance("highs"), by_instance("greedy")]
+        for power in given.powers:
+            rows += measure(replace(drawn, rules=Rules(power=power)), state, own, peers)
+    write_measurements(Measurement._fields, rows, given.out)
+    if given.picture is not None:
+        from goodalloc.experiments.reporting.growth_plot import plot_growth
+        from goodalloc.experiments.reporting.plots import save
+
+        save(plot_growth(rows), given.picture)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(ended_by_control_c(main))

@@ -1,0 +1,5 @@
+from .column_feasibility import column_violations as column_violations
+from .round_columns import NEVER_RAN as NEVER_RAN
+from .round_columns import RoundColumns as RoundColumns
+from .utilities_by_kind import ColumnUtilities as ColumnUtilities
+from .utilities_by_kind import column_utilities as column_utilities

@@ -1,0 +1,12 @@
+from .column_choices import column_costs as column_costs
+from .consolidation import make_room as make_room
+from .level_search import BestLevel as BestLevel
+from .level_search import search_level as search_level
+from .node_packing import NodePacking as NodePacking
+from .price_search import BestPrice as BestPrice
+from .price_search import search_price as search_price
+from .solver import ColumnAnswer as ColumnAnswer
+from .solver import solve_columns as solve_columns
+from .split import Part as Part
+from .split import joined as joined
+from .split import split_round as split_round

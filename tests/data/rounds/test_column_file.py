@@ -1,0 +1,145 @@
+"""Rounds in columns as Parquet files: written and read back, drawn and solved by commands."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from goodalloc.data.rounds import generate_columns, read_columns, write_columns
+from goodalloc.experiments.cli.main import main
+from goodalloc.models import Allocation, Cluster, Instance, Job, NodeGroup
+from goodalloc.models.columns import RoundColumns, column_violations
+from goodalloc.models.round import Rules
+from goodalloc.solvers.columns import solve_columns
+
+if TYPE_CHECKING:
+    from goodalloc.data.rounds import State
+
+pa = pytest.importorskip("pyarrow", reason="needs goodalloc[parquet]")
+pq = pytest.importorskip("pyarrow.parquet", reason="needs goodalloc[parquet]")
+
+
+@pytest.mark.parametrize("state", ["cold", "running", "disturbed"])
+def test_a_round_is_read_as_it_was_written(state: State, tmp_path: Path) -> None:
+    """Every job of it; equal rounds have equal bytes."""
+    columns = generate_columns(2, 60, 15, 4, state=state, rules=Rules(power=0.0))
+    path = tmp_path / "round.parquet"
+    write_columns(columns, path)
+    found = read_columns(path)
+    assert found.instance() == columns.instance()
+    assert 0 < found.num_kinds <= columns.num_kinds  # steps of progress may have equal models
+    before = path.read_bytes()
+    write_columns(found, path)
+    assert path.read_bytes() == before
+
+
+def test_jobs_without_models_and_nodes_of_all_sizes_are_kept(tmp_path: Path) -> None:
+    """Also where no job ever ran."""
+    cluster = Cluster((NodeGroup("big", 1, 4), NodeGroup("small", 2, 2)))
+    columns = RoundColumns.of(Instance(cluster, (Job("a"), Job("b", max_replicas=4))))
+    write_columns(columns, tmp_path / "round.parquet")
+    assert read_columns(tmp_path / "round.parquet").instance() == columns.instance()
+
+
+def changed(path: Path, **columns: Any) -> None:
+    """Replace columns of a file; None removes one."""
+    table = pq.read_table(path)
+    for name, values in columns.items():
+        place = table.column_names.index(name)
+        table = table.remove_column(place)
+        if values is not None:
+            table = table.append_column(name, pa.array(values))
+    pq.write_table(table, path)
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        ({"age": None}, "Column 'age' is missing; expected one"),
+        ({"gamma": None}, "Column 'gamma' is missing"),
+        ({"age": [1.0, None, 1.0, 1.0]}, "Column 'age' is empty in 1 rows"),
+        ({"age": [1.0, -2.0, 1.0, 1.0]}, "Job 1: age is -2.0; expected 0 to inf"),
+        ({"max_replicas": [1, 1, 0, 1]}, "Job 2: max_replicas is 0"),
+        ({"nodes": [[0], [1], [], []], "gpus": [[1], [], [], []]}, "Job 1: nodes and gpus differ"),
+        ({"nodes": [[9], [], [], []], "gpus": [[1], [], [], []]}, "node 9 is unknown"),
+        ({"nodes": [[0], [], [], []], "gpus": [[9], [], [], []]}, "Node 0: present placements"),
+        ({"gamma": [None, 1.0, 1.0, 1.0]}, "Job 0: a part of its model is empty"),
+    ],
+)
+def test_a_file_that_makes_no_sense_is_refused(
+    columns: dict[str, Any], sentence: str, tmp_path: Path
+) -> None:
+    """With its name, the job and the value."""
+    path = tmp_path / "round.parquet"
+    write_columns(generate_columns(0, 4, 2, 4), path)
+    changed(path, **columns)
+    with pytest.raises(ValueError, match=sentence) as raised:
+        read_columns(path)
+    assert str(raised.value).startswith(f"File '{path}'")
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    """Those that are not there, are no Parquet, or are other tables."""
+    path = tmp_path / "round.parquet"
+    with pytest.raises(ValueError, match="cannot be read as Parquet"):
+        read_columns(path)
+    path.write_text("nonsense")
+    with pytest.raises(ValueError, match="cannot be read as Parquet"):
+        read_columns(path)
+    pq.write_table(pa.table({"age": [1.0]}), path)
+    with pytest.raises(ValueError, match="key 'goodalloc' is missing; expected a round"):
+        read_columns(path)
+
+
+def test_a_round_is_drawn_and_solved_by_two_commands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the placements as CSV, which obey the rules."""
+    monkeypatch.chdir(tmp_path)
+    size = ["--jobs", "400", "--nodes", "100", "--gpus-per-node", "4", "--state", "disturbed"]
+    assert main(["generate", *size, "--out", "big.parquet"]) == 0
+    assert "400 jobs, 100 nodes" in capsys.readouterr().out
+    assert main(["solve", "big.parquet", "--out", "placements.csv"]) == 0
+    assert "by the price of a GPU" in capsys.readouterr().out
+    assert main(["solve", "big.parquet", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    columns = read_columns("big.parquet")
+    assert data["fitness"] == solve_columns(columns).fitness
+    assert data["gap"] <= 1e-9
+    rows = list(csv.DictReader(Path("placements.csv").read_text(encoding="utf-8").splitlines()))
+    entries = np.array([[int(row[name]) for name in ("job", "node", "gpus")] for row in rows])
+    job, node, gpus = entries.T
+    allocation = Allocation.from_entries(job, node, gpus, 400, 100)
+    assert not column_violations(columns, allocation)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["solve", "no.parquet"], "cannot be read as Parquet"),
+        (["solve", "no.parquet", "--leximin"], "argument --leximin: expected none for a round"),
+        (["solve", "no.parquet", "--start", "a.json"], "argument --start: expected none"),
+        (["solve", "no.parquet", "--solver", "greedy"], "argument --solver: expected none"),
+        (["generate", "--out", "a.parquet"], "argument --jobs: expected a number"),
+        (["generate", "--load", "1", "--out", "a.parquet"], "argument --load: expected none"),
+        (["generate", "--jobs", "4", "--rules", "x", "--out", "a.parquet"], "argument --rules: g"),
+        (["generate", "--jobs", "4", "--rules", "sia", "--out", "a.parquet"], "is 'least'"),
+    ],
+)
+def test_commands_that_make_no_sense_are_refused(
+    arguments: list[str],
+    sentence: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In a sentence, and nothing is written."""
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    assert sentence in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

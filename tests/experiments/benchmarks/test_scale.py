@@ -1,0 +1,34 @@
+"""The benchmark of rounds in columns: a small run is whole, and agrees with the exact solver."""
+
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING
+
+import pytest
+
+from goodalloc.experiments.benchmarks.scale import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_small_run_writes_a_row_for_every_round_and_draws_them(tmp_path: Path) -> None:
+    """Seconds of the parts add up; no value is beyond the exact one."""
+    out, picture = tmp_path / "scale.csv", tmp_path / "scale.png"
+    small = ["--sizes", "64", "200", "--exact", "64", "--states", "cold", "disturbed"]
+    assert main([*small, "--gpus", "4", "--out", str(out), "--picture", str(picture)]) == 0
+    rows = list(csv.DictReader(out.read_text(encoding="utf-8").splitlines()))
+    ways = {"price", "pop-4", "pop-16", "highs", "greedy"}
+    assert {row["way"] for row in rows} == ways
+    for row in rows:
+        assert 0.0 <= float(row["gap"]) < (0.05 if row["way"] in ("price", "highs") else 1.0)
+        if row["way"] == "price":
+            parts = [
+                float(row[f"{part}_seconds"]) for part in ("table", "price", "packing", "check")
+            ]
+            assert sum(parts) == pytest.approx(float(row["seconds"]), rel=0.2, abs=0.02)
+        else:
+            assert float(row["own"]) == 0.0
+            assert row["way"].startswith("pop") or row["jobs"] == "64"
+    assert picture.stat().st_size > 10_000
