@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 #: Rooms and modules that show results or list what there is, and do not change any.
 WITHOUT_EFFECT = (
     "experiments.cli",
+    "experiments.live.live_policies",
+    "experiments.live.policy_names",
     "experiments.reporting.axes",
     "experiments.reporting.plots",
     "experiments.reporting.progress",
@@ -136,6 +138,8 @@ def code_digests(modules: Iterable[str]) -> dict[str, str]:
 def changed_modules(digests: Mapping[str, str]) -> tuple[str, ...]:
     """Return the modules whose code no longer has its digest, in alphabetical order.
 
+    Those that count no longer, as they are known to affect nothing, are left out.
+
     Parameters
     ----------
     digests
@@ -147,7 +151,7 @@ def changed_modules(digests: Mapping[str, str]) -> tuple[str, ...]:
     >>> changed_modules({"models.no_such_module": "1234abcd", "models.gone": "gone"})
     ('models.no_such_module',)
     """
-    now = code_digests(digests)
+    now = code_digests(filter(_counts, digests))
     return tuple(name for name in sorted(now) if now[name] != digests[name])
 
 

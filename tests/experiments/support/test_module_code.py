@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goodalloc.experiments.support.module_code import (
+    changed_modules,
     code_digests,
     plain_code,
     taking_part,
@@ -55,6 +56,12 @@ def test_plain_code_is_code_of_the_same_meaning(source: str) -> None:
     exec(plain_code(source), after)
     assert [before.get(name) for name in "xy"] == [after.get(name) for name in "xy"]
     assert plain_code(plain_code(source)) == plain_code(source)
+
+
+def test_modules_that_count_no_longer_make_nothing_stale() -> None:
+    """Those that only list names, or show results."""
+    digests = {"experiments.live.policy_names": "1234abcd", "models.round.job": "1234abcd"}
+    assert changed_modules(digests) == ("models.round.job",)
 
 
 def test_the_modules_of_a_process_are_those_that_it_loaded() -> None:
