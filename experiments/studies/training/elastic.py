@@ -4,7 +4,7 @@ Six trainings of small networks (`elastic_job.py`), three of them longer than th
 some seconds apart on a cluster of one node with two slots, a core each. The commands `goodalloc
 launch` and `goodalloc schedule` launch and schedule them as processes that communicate through
 files only. Every policy schedules the same jobs with the same seeds, one repetition after the
-other; Pollux also at longer intervals, in which a restart costs a smaller part.
+other; Pollux also at a longer interval, of which a restart costs a smaller part.
 
 Pollux decides every round exactly, by the models that the jobs fit to their measurements; "equal"
 divides the slots in order of submission; "tiresias" gives each job the one requested slot, in order
