@@ -128,8 +128,8 @@ def _columns(table: Any) -> RoundColumns:
             raise ValueError(f"Column '{name}' is empty in {table[name].null_count} rows.")
     models, kind = _kinds(table.select(MODEL).to_pandas())
     nodes, gpus = (table[name].combine_chunks() for name in LISTS)
-    lengths = np.diff(np.asarray(nodes.offsets))
-    differ = lengths != np.diff(np.asarray(gpus.offsets))
+    lengths = np.diff(np.asarray(nodes.offsets, dtype=np.int64)).astype(np.int64)
+    differ = lengths != np.diff(np.asarray(gpus.offsets, dtype=np.int64))
     if differ.any():
         job = int(np.argmax(differ))
         raise ValueError(f"Job {job}: nodes and gpus differ in length; expected pairs.")

@@ -122,8 +122,10 @@ def _solve_columns(arguments: argparse.Namespace) -> Output:
     text = "\n".join(f"{name:<12} {value}" for name, value in lines)
     if arguments.out is not None:
         entries = (allocation.job.tolist(), allocation.node.tolist(), allocation.replicas.tolist())
-        names = ("job", "node", "gpus")
-        rows = [dict(zip(names, row, strict=True)) for row in zip(*entries, strict=True)]
+        names: tuple[str, ...] = ("job", "node", "gpus")
+        rows: list[dict[str, Any]] = [
+            dict(zip(names, row, strict=True)) for row in zip(*entries, strict=True)
+        ]
         write_atomically(arguments.out, csv_text(rows, names))
         text += f"\nwritten      {arguments.out}"
     data = {

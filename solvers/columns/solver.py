@@ -131,11 +131,13 @@ def _priced(utilities: ColumnUtilities) -> tuple[float, float, Indices]:
     """Return the bound on the fitness, the price that proves it, and whole numbers of GPUs."""
     columns, power = utilities.columns, utilities.columns.rules.power
     gpus, reference = columns.cluster.num_gpus, _first_mean(utilities)
-    for _ in range(MOST_SCALES):
+    step = 0
+    while True:
+        step += 1
         cost = column_costs(utilities, reference)
         found = search_price(cost, gpus)
         bound = fitness_from_cost(found.bound, columns.num_jobs, power, reference)
-        if 1.0 / NEAR < bound / reference < NEAR:
+        if 1.0 / NEAR < bound / reference < NEAR or step == MOST_SCALES:
             break
         reference = bound
     bound *= 1.0 + 1e-15 * (8.0 + 8.0 * abs(math.log(bound)))
