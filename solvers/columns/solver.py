@@ -129,19 +129,24 @@ class _Watch:
 
 def _priced(utilities: ColumnUtilities) -> tuple[float, float, Indices]:
     """Return the bound on the fitness, the price that proves it, and whole numbers of GPUs."""
-    columns, power = utilities.columns, utilities.columns.rules.power
-    gpus, reference = columns.cluster.num_gpus, _first_mean(utilities)
-    step = 0
-    while True:
-        step += 1
-        cost = column_costs(utilities, reference)
-        found = search_price(cost, gpus)
-        bound = fitness_from_cost(found.bound, columns.num_jobs, power, reference)
-        if 1.0 / NEAR < bound / reference < NEAR or step == MOST_SCALES:
+    columns, reference = utilities.columns, _first_mean(utilities)
+    cost, found, bound = _at(utilities, reference)
+    for _ in range(MOST_SCALES):
+        if 1.0 / NEAR < bound / reference < NEAR:
             break
         reference = bound
+        cost, found, bound = _at(utilities, reference)
     bound *= 1.0 + 1e-15 * (8.0 + 8.0 * abs(math.log(bound)))
-    return bound, found.price, _filled(cost, gpus, found)
+    return bound, found.price, _filled(cost, columns.cluster.num_gpus, found)
+
+
+def _at(utilities: ColumnUtilities, reference: float) -> tuple[Floats, BestPrice, float]:
+    """Return the costs scaled by a reference, the best price, and the bound on the fitness."""
+    columns = utilities.columns
+    cost = column_costs(utilities, reference)
+    found = search_price(cost, columns.cluster.num_gpus)
+    power = columns.rules.power
+    return cost, found, fitness_from_cost(found.bound, columns.num_jobs, power, reference)
 
 
 def _packed(utilities: ColumnUtilities, replicas: Indices) -> Allocation:
