@@ -18,8 +18,8 @@ import numpy as np
 from goodalloc.data.documents.atomic_write import write_bytes_atomically
 from goodalloc.data.documents.json_file import in_file
 from goodalloc.data.files.instance import instance_from_dict, instance_to_dict
-from goodalloc.models.columns.round_columns import NEVER_RAN, RoundColumns
-from goodalloc.models.goodput.model import BatchLimits, GoodputModel
+from goodalloc.models.columns.round_columns import NEVER_RAN, RoundColumns, stacked_model
+from goodalloc.models.goodput.model import BatchLimits
 from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
 from goodalloc.models.goodput.throughput_model import ThroughputParameters
 from goodalloc.models.round.allocation import Allocation
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     import os
 
     import pandas as pd
+
+    from goodalloc.models.goodput.model import GoodputModel
 
 #: Key of the metadata.
 KEY = b"goodalloc"
@@ -165,8 +167,4 @@ def _kinds(rows: pd.DataFrame) -> tuple[GoodputModel, Any]:
     kind[ran] = found.groupby(list(MODEL), sort=True).ngroup().to_numpy()
     kinds = found.drop_duplicates().sort_values(list(MODEL))
     columns = [kinds[name].to_numpy(dtype=float) for name in MODEL]
-    return GoodputModel(
-        ThroughputParameters(*columns[:7]),
-        GradientStatistics(*columns[7:9]),
-        BatchLimits(*columns[9:13])._replace(accumulation=columns[13] > 0.0),
-    ), kind.astype(np.int64)
+    return stacked_model(columns), kind.astype(np.int64)

@@ -17,11 +17,8 @@ from goodalloc.data.rounds.generator import (
     _most_replicas,
     _place,
 )
-from goodalloc.models.columns.round_columns import NEVER_RAN, RoundColumns, no_models
-from goodalloc.models.goodput.model import BatchLimits, GoodputModel
+from goodalloc.models.columns.round_columns import NEVER_RAN, RoundColumns, no_models, stacked_model
 from goodalloc.models.goodput.speedup import stack_models
-from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
-from goodalloc.models.goodput.throughput_model import ThroughputParameters
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.round.rules import Rules
 from goodalloc.models.support.namespace import leaves
@@ -29,6 +26,7 @@ from goodalloc.models.support.validation import require_number
 
 if TYPE_CHECKING:
     from goodalloc.data.rounds.generator import State
+    from goodalloc.models.goodput.model import GoodputModel
     from goodalloc.models.support.array_types import Indices
 
 
@@ -116,8 +114,5 @@ def _own_models(
     variance = columns[8] * np.exp(random.normal(0.0, deviation, ran.size))
     own = np.full(kind.size, NEVER_RAN)
     own[ran] = np.arange(ran.size)
-    return GoodputModel(
-        ThroughputParameters(*[*durations, columns[6]]),
-        GradientStatistics(columns[7], variance),
-        BatchLimits(*columns[9:]),
-    ), own
+    numbers = [*durations, columns[6], columns[7], variance, *columns[9:]]
+    return stacked_model(numbers), own

@@ -15,7 +15,7 @@ from goodalloc.experiments.live.engines import LocalEngine
 from goodalloc.experiments.live.gpu_leases import gpus_of_machine
 from goodalloc.experiments.live.launcher import Launcher, LaunchFailed
 from goodalloc.experiments.live.live_policies import live_policy
-from goodalloc.experiments.live.ray_engine import RayEngine
+from goodalloc.experiments.live.ray_engine import RayEngine, require_nodes
 from goodalloc.experiments.live.scheduler import LiveScheduler
 from goodalloc.experiments.support.stop_request import stop_request
 from goodalloc.models.round.cluster import Cluster, NodeGroup
@@ -38,7 +38,7 @@ def schedule_command(arguments: argparse.Namespace) -> Output:
     else:
         _refuse_nodes(arguments)
         watch = partial(_nodes, RayEngine(arguments.on), arguments.policy)
-        cluster = _there(watch())
+        cluster = require_nodes(watch())
     rules = OSDI21.replace(restart_delay=arguments.restart_delay)
     options = PolicyOptions(rules, arguments.seed, arguments.seconds)
     policy = live_policy(arguments.policy, options)
@@ -113,19 +113,6 @@ def _nodes(engine: RayEngine, policy: str) -> Cluster | None:
     if found is not None:
         require_types_known(policy, found)
     return found
-
-
-def _there(cluster: Cluster | None) -> Cluster:
-    """Return the nodes of a Ray cluster.
-
-    Raises
-    ------
-    ValueError
-        If it has none.
-    """
-    if cluster is None:
-        raise ValueError("Ray's cluster has no GPU and no CPU; expected some.")
-    return cluster
 
 
 def launch_command(arguments: argparse.Namespace) -> Output:

@@ -45,7 +45,7 @@ from goodalloc.experiments.support.folder_lock import locked
 from goodalloc.experiments.tasks.task import find_task, task_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from goodalloc.experiments.measure.crew import Crew
     from goodalloc.experiments.measure.profile_fit import Method, ProfileFit
@@ -95,7 +95,7 @@ def _measure_on_nodes(arguments: argparse.Namespace, size: int | None) -> Output
         If the options exclude each other, or the nodes have too few slots.
     """
     from goodalloc.experiments.live.on_nodes import equal_slots, run_on_nodes
-    from goodalloc.experiments.live.ray_engine import RayEngine
+    from goodalloc.experiments.live.ray_engine import RayEngine, require_nodes
 
     for name, given in (("all", arguments.all), ("beside", arguments.beside)):
         if given:
@@ -105,9 +105,7 @@ def _measure_on_nodes(arguments: argparse.Namespace, size: int | None) -> Output
     find_task(arguments.model[0])
     check_target(arguments.out)
     engine, path = RayEngine(arguments.on), Path(arguments.out)
-    cluster = engine.cluster()
-    if cluster is None:
-        raise ValueError("Ray's cluster has no GPU and no CPU; expected some.")
+    cluster = require_nodes(engine.cluster())
     most = None if arguments.replicas is None else max(arguments.replicas)
     placement = equal_slots(cluster, most, arguments.per_node, arguments.gpu_type)
     words = _without(arguments.words, ("--on", "--per-node", "--gpu-type"))
@@ -118,8 +116,7 @@ def _measure_on_nodes(arguments: argparse.Namespace, size: int | None) -> Output
         sys.stderr.flush()
 
     run_on_nodes(engine, command, placement, path.resolve().parent, say)
-    rows = [shown_row(row) for row in read_rows(path)]
-    return Output(f"{text_table(rows, SHOWN)}\n\n{summary(rows, path)}", for_machines(rows))
+    return _shown(read_rows(path), path)
 
 
 def _without(words: Sequence[str], options: Sequence[str]) -> list[str]:
@@ -277,7 +274,12 @@ def _measure(
                 f"interrupted; {len(measuring.rows)} configurations are in {path}, and the same "
                 "command goes on from there."
             ) from None
-    rows = [shown_row(row) for row in measuring.rows]
+    return _shown(measuring.rows, path)
+
+
+def _shown(measured: Sequence[Mapping[str, Any]], path: Path) -> Output:
+    """Return the rows of a profile for people and machines."""
+    rows = [shown_row(row) for row in measured]
     return Output(f"{text_table(rows, SHOWN)}\n\n{summary(rows, path)}", for_machines(rows))
 
 

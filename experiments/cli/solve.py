@@ -267,7 +267,6 @@ def _draw_columns(arguments: argparse.Namespace) -> Output:
     """Draw a round in columns and write it."""
     from goodalloc.data.rounds.column_file import write_columns
     from goodalloc.data.rounds.column_rounds import generate_columns
-    from goodalloc.models.round.rules import PRESETS
 
     require_extra("parquet", f"File '{arguments.out}'")
     for name in ("group", "load", "cores", "memory", "split", "several_gpus", "name"):
@@ -277,15 +276,10 @@ def _draw_columns(arguments: argparse.Namespace) -> Output:
             )
     if arguments.workload != "pollux" or arguments.jobs is None:
         raise ValueError("argument --jobs: expected a number, of Pollux's jobs, for columns.")
-    preset = "default" if arguments.rules is None else arguments.rules
-    if preset not in PRESETS:
-        raise ValueError(
-            f"argument --rules: got {literal(preset)}; expected one of {', '.join(PRESETS)}."
-        )
     nodes, gpus = uniform_size(arguments)
     given: dict[str, Any] = {
         "state": "cold" if arguments.state is None else arguments.state,
-        "rules": _changed(PRESETS[preset], arguments),
+        "rules": _preset(arguments),
     }
     columns = generate_columns(arguments.seed, arguments.jobs, nodes, gpus, **given)
     write_columns(columns, arguments.out)
@@ -304,13 +298,8 @@ def _draw_pollux(arguments: argparse.Namespace) -> Instance:
     from goodalloc.data.rounds.generator import generate
     from goodalloc.data.rounds.typed import generate_typed
     from goodalloc.models.round.cluster import Cluster, NodeGroup
-    from goodalloc.models.round.rules import PRESETS
 
     _refuse(arguments, "split", "several_gpus")
-    preset = "default" if arguments.rules is None else arguments.rules
-    if preset not in PRESETS:
-        known = ", ".join(PRESETS)
-        raise ValueError(f"argument --rules: got {literal(preset)}; expected one of {known}.")
     cluster = None
     if arguments.group is not None:
         cluster = Cluster(tuple(NodeGroup(*group) for group in arguments.group))
@@ -318,7 +307,7 @@ def _draw_pollux(arguments: argparse.Namespace) -> Instance:
     given: dict[str, Any] = {
         "load": arguments.load,
         "state": "cold" if arguments.state is None else arguments.state,
-        "rules": _changed(PRESETS[preset], arguments),
+        "rules": _preset(arguments),
         "name": arguments.name,
     }
     if cluster is not None and any(cluster.gpu_types):
@@ -358,6 +347,23 @@ def _refuse(arguments: argparse.Namespace, *names: str) -> None:
                 f"argument --{name.replace('_', '-')}: makes no difference to the workload "
                 f"'{arguments.workload}'; expected none."
             )
+
+
+def _preset(arguments: argparse.Namespace) -> Rules:
+    """Return the rules that the arguments name, as changed by the others.
+
+    Raises
+    ------
+    ValueError
+        If there are none of that name.
+    """
+    from goodalloc.models.round.rules import PRESETS
+
+    preset = "default" if arguments.rules is None else arguments.rules
+    if preset not in PRESETS:
+        known = ", ".join(PRESETS)
+        raise ValueError(f"argument --rules: got {literal(preset)}; expected one of {known}.")
+    return _changed(PRESETS[preset], arguments)
 
 
 def _changed(rules: Rules, arguments: argparse.Namespace) -> Rules:

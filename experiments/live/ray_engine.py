@@ -170,6 +170,19 @@ def _cluster_of(nodes: Sequence[RayNode]) -> Cluster:
     return Cluster(tuple(NodeGroup(node.name, 1, node.slots, node.gpu_type) for node in nodes))
 
 
+def require_nodes(cluster: Cluster | None) -> Cluster:
+    """Return the nodes of a Ray cluster.
+
+    Raises
+    ------
+    ValueError
+        If it has none.
+    """
+    if cluster is None:
+        raise ValueError("Ray's cluster has no GPU and no CPU; expected some.")
+    return cluster
+
+
 def _gpu_type(resources: Mapping[str, float]) -> str:
     """Return the type of GPU that Ray found on a node; empty if it found none."""
     names = (name.partition(TYPE_PREFIX)[2] for name in sorted(resources))

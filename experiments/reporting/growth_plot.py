@@ -63,13 +63,14 @@ def plot_growth(rows: Sequence[Decided], own: str = "price") -> Figure:
     axes = dict(zip(("seconds", "gap"), figure.subplots(1, 2), strict=True))
     ours = [row for row in rows if row.way == own]
     others = [row for row in rows if row.way != own]
+    ways = list(dict.fromkeys(row.way for row in others))
     groups = {
         f"p = {power:g}": [row for row in ours if row.power == power] for power in _powers(ours)
     }
-    groups |= {way: [row for row in others if row.way == way] for way in _ways(others)}
+    groups |= {way: [row for row in others if row.way == way] for way in ways}
     for place, (label, mine) in enumerate(groups.items()):
         sizes = sorted({row.jobs for row in mine})
-        plain = label in _ways(others)
+        plain = label in ways
         look = {
             "color": "0.4" if plain else COLOURS[place],
             "marker": MARKERS[place % len(MARKERS)],
@@ -100,8 +101,3 @@ def plot_growth(rows: Sequence[Decided], own: str = "price") -> Figure:
 def _powers(rows: Sequence[Decided]) -> list[float]:
     """Return the powers in the order of the rows."""
     return list(dict.fromkeys(row.power for row in rows))
-
-
-def _ways(rows: Sequence[Decided]) -> list[str]:
-    """Return the ways in the order of the rows."""
-    return list(dict.fromkeys(row.way for row in rows))

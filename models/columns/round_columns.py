@@ -224,11 +224,22 @@ class RoundColumns:
         return Instance(self.cluster, jobs, self.rules, name)
 
 
+def stacked_model(numbers: Sequence[Floats]) -> GoodputModel:
+    """Return stacked models from their 14 numbers by name, in the order of `GoodputModel`.
+
+    Parameters
+    ----------
+    numbers
+        Arrays of shape (kinds,): seven of throughput, two of gradients, five of batch limits.
+    """
+    *limits, accumulation = numbers[9:]
+    return GoodputModel(
+        ThroughputParameters(*numbers[:7]),
+        GradientStatistics(*numbers[7:9]),
+        BatchLimits(*limits)._replace(accumulation=np.asarray(accumulation) > 0.0),
+    )
+
+
 def no_models() -> GoodputModel:
     """Return stacked models of no kinds."""
-    none = np.zeros(0)
-    return GoodputModel(
-        ThroughputParameters(*[none] * 7),
-        GradientStatistics(none, none),
-        BatchLimits(none, none, none, none, none.astype(bool)),
-    )
+    return stacked_model([np.zeros(0)] * 14)

@@ -15,11 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.models.columns.round_columns import NEVER_RAN
+from goodalloc.models.columns.round_columns import NEVER_RAN, stacked_model
 from goodalloc.models.goodput.chunked import search_chunked
-from goodalloc.models.goodput.model import BatchLimits, GoodputModel
-from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
-from goodalloc.models.goodput.throughput_model import ThroughputParameters
 from goodalloc.models.round.generalised_mean import power_mean, restart_factor
 from goodalloc.models.round.objective import LEAST_UTILITY, SMALL_TABLE
 from goodalloc.models.support.namespace import leaves
@@ -177,11 +174,8 @@ def _goodput(
     """Return the goodput of kinds at their best batch sizes."""
     rules = columns.rules
     leaf = [np.asarray(one, dtype=float)[kind] for one in leaves(columns.models)]
-    models = GoodputModel(
-        ThroughputParameters(*leaf[:7]), GradientStatistics(*leaf[7:9]), BatchLimits(*leaf[9:])
-    )
     found = search_chunked(
-        models,
+        stacked_model(leaf),
         np.asarray(float(nodes)),
         np.broadcast_to(np.asarray(replicas, dtype=float), kind.shape),
         rules.batch_search,

@@ -49,8 +49,9 @@ def search_level(utilities: ColumnUtilities) -> BestLevel:
     for part in chunks(columns.num_jobs):
         np.maximum.accumulate(utilities.best(part), axis=1, out=attainable[part])
     low, high = columns.rules.idle, float(attainable[:, -1].min())
-    if _fewest(attainable, high).sum() <= gpus:
-        return BestLevel(high, _fewest(attainable, high))
+    replicas = _fewest(attainable, high)
+    if replicas.sum() <= gpus:
+        return BestLevel(high, replicas)
     while math.nextafter(low, math.inf) < high:
         middle = low + 0.5 * (high - low)
         middle = min(max(middle, math.nextafter(low, math.inf)), math.nextafter(high, -math.inf))
@@ -58,8 +59,7 @@ def search_level(utilities: ColumnUtilities) -> BestLevel:
             low = middle
         else:
             high = middle
-    replicas = _fewest(attainable, low)
-    return BestLevel(low, replicas)
+    return BestLevel(low, _fewest(attainable, low))
 
 
 def _fewest(attainable: Float[Floats, "jobs gpus"], level: float) -> Indices:

@@ -1,7 +1,8 @@
 """Packing of whole numbers of GPUs onto nodes, by counts of equal nodes.
 
-Jobs that stay keep their GPUs. Distributed jobs take the emptiest nodes, each of its own where
-interference is avoided; jobs of one node then take, largest first, the nodes that they fill best.
+Jobs that stay keep their GPUs. Distributed jobs take the emptiest nodes, each nodes of its own
+whether interference is avoided or not; jobs of one node then take, largest first, the nodes that
+they fill best.
 Nodes with equally many free GPUs are equal, so that all jobs of one size are placed together. What
 then has no place has room made for it (`consolidation.py`), or gets fewer GPUs.
 """

@@ -80,7 +80,7 @@ def search_price(cost: Float[Floats, "jobs gpus"], gpus: int) -> BestPrice:
     high = _end(cost, _dearest(cost), fewest)
     active = np.flatnonzero(fewest != most)
     rows = cost[active]
-    decided = ~np.isin(np.arange(len(cost)), active)
+    decided = fewest == most
     chosen = cost[np.flatnonzero(decided), fewest[decided]]
     settled_cost, settled_gpus = float(chosen.sum()), int(fewest[decided].sum())
     for step in range(MOST_STEPS):

@@ -151,7 +151,7 @@ def _at(utilities: ColumnUtilities, reference: float) -> tuple[Floats, BestPrice
 
 def _packed(utilities: ColumnUtilities, replicas: Indices) -> Allocation:
     """Return an allocation that gives jobs these GPUs as far as they fit."""
-    stays, spread, kept, moved = _ways(utilities, replicas)
+    stays, spread, moved = _ways(utilities, replicas)
     packing = NodePacking(utilities.columns, replicas)
     stays = packing.keep(stays)
     waiting = packing.unplaced
@@ -160,7 +160,7 @@ def _packed(utilities: ColumnUtilities, replicas: Indices) -> Allocation:
     packing.single(waiting[~spread[waiting]])
     if packing.unplaced.size:
         power, idle = max(utilities.columns.rules.power, LEAST_POWER), utilities.columns.rules.idle
-        now = power_cost(np.where(stays, kept, moved), power)
+        now = power_cost(np.where(stays, utilities.kept, moved), power)
         loss = np.where(stays, power_cost(moved, power) - now, 0.0)
         make_room(packing, loss, power_cost(idle, power) - now)
     for _ in range(MOST_ROUNDS):
@@ -222,14 +222,14 @@ def _bids(cost: Floats, replicas: Indices, left: int) -> tuple[Floats, Indices]:
     return rate, more
 
 
-def _ways(utilities: ColumnUtilities, replicas: Indices) -> tuple[Flags, Flags, Floats, Floats]:
+def _ways(utilities: ColumnUtilities, replicas: Indices) -> tuple[Flags, Flags, Floats]:
     """Return how every job is to run, and what that is worth.
 
     Returns
     -------
     tuple
         Jobs that keep their placement; those for which several nodes are better than one; their
-        utility where they are, and on the better of one and several nodes.
+        utility on the better of the two, placed anew.
     """
     columns, current = utilities.columns, utilities.columns.current
     largest = int(columns.cluster.node_gpus.max())
@@ -242,7 +242,7 @@ def _ways(utilities: ColumnUtilities, replicas: Indices) -> tuple[Flags, Flags, 
         spread[part], worth[part] = several > one, np.maximum(one, several)
     stays = (replicas > 0) & (replicas == current.job_replicas) & (utilities.kept >= worth)
     stays &= current.job_nodes <= columns.rules.max_nodes_per_job
-    return stays, spread, utilities.kept, worth
+    return stays, spread, worth
 
 
 def _on_one_node(utilities: ColumnUtilities, jobs: Indices, most: int) -> Indices:
