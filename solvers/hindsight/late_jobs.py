@@ -120,7 +120,7 @@ def late_jobs_bound(
     due = np.asarray(due, dtype=float)
     require_due(problem, due)
     require_number("Bound: interval", interval, minimum=0.0, strict=True)
-    last = float(due.max())
+    last = float(due.max()) or interval  # where all are due at the start, any grid will do
     intervals = max(int(np.ceil(last / interval)), 8)
     edges = np.linspace(0.0, last, intervals + 1)
     search = _Search(problem, due, edges, Watch(stop))

@@ -101,9 +101,6 @@ def test_on_one_gpu_all_but_those_that_fit_are_late(number: int, inside: int) ->
     assert found.value <= number - inside
 
 
-@pytest.mark.xfail(
-    strict=True, raises=RuntimeWarning, reason="the grid of prices has no length; known, not mended"
-)
 def test_where_all_are_due_at_the_start_all_are_late() -> None:
     """On a grid that has some length all the same."""
     assert on_one_gpu(3, 0.0).value == pytest.approx(3.0, abs=1e-9)
