@@ -29,7 +29,7 @@ from goodalloc.solvers.interface.stop import Stop
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from goodalloc.data.rounds.generator import State
+    from goodalloc.data.rounds.drawn_jobs import State
     from goodalloc.models.round.instance import Instance
 
 #: Jobs x nodes x GPUs per node.

@@ -38,7 +38,7 @@ from goodalloc.solvers.interface.stop import Stop
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from goodalloc.data.rounds.generator import State
+    from goodalloc.data.rounds.drawn_jobs import State
     from goodalloc.models.columns.round_columns import RoundColumns
 
 LOGGER = logging.getLogger(__name__)

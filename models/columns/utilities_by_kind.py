@@ -54,7 +54,7 @@ class ColumnUtilities:
     @property
     def width(self) -> int:
         """Most GPUs that any job may have, and 1."""
-        return self.speedup.shape[-1]
+        return int(self.speedup.shape[-1])
 
     def moved(self, jobs: slice | Int[Indices, " some"]) -> Float[Floats, "jobs 2 gpus"]:
         """Return the utility of some jobs on *K* GPUs placed anew, as `UtilityTable.moved`."""

@@ -8,79 +8,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from goodalloc.formulations.gpu_rounds.knapsack import best_utilities
+from goodalloc.models.columns.round_columns import RoundColumns
+from goodalloc.models.columns.utilities_by_kind import ColumnUtilities
+from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import utilities, utility_table
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
     from goodalloc.models.round.allocation import Allocation
-    from goodalloc.models.round.cluster import Cluster
-    from goodalloc.models.round.instance import Instance
-    from goodalloc.models.round.rules import Rules
     from goodalloc.models.support.array_types import Floats, Indices
-
-
-class ArrayRound(Protocol):
-    """Round whose jobs are read as arrays: `RoundColumns` or `Instance`."""
-
-    @property
-    def cluster(self) -> Cluster:
-        """The nodes."""
-        ...
-
-    @property
-    def rules(self) -> Rules:
-        """Objective and constraints."""
-        ...
-
-    @property
-    def current(self) -> Allocation:
-        """Present placements."""
-        ...
-
-    @property
-    def num_jobs(self) -> int:
-        """Number of jobs."""
-        ...
-
-    @property
-    def max_replicas(self) -> Int[Indices, " jobs"]:
-        """Most GPUs of every job."""
-        ...
-
-
-class RoundUtilities(Protocol):
-    """Utilities of a round's choices: `ColumnUtilities` or `TabulatedUtilities`."""
-
-    @property
-    def columns(self) -> ArrayRound:
-        """The round."""
-        ...
-
-    @property
-    def kept(self) -> Float[Floats, " jobs"]:
-        """Utility with exactly the present placement, or of holding nothing."""
-        ...
-
-    @property
-    def width(self) -> int:
-        """Most GPUs that any job may have, and 1."""
-        ...
-
-    def moved(self, jobs: slice | Int[Indices, " some"]) -> Float[Floats, "jobs 2 gpus"]:
-        """Return the utility of some jobs on *K* GPUs placed anew, as `UtilityTable.moved`."""
-        ...
-
-    def best(self, jobs: slice) -> Float[Floats, "jobs gpus"]:
-        """Return the best utility of some jobs on *K* GPUs of any nodes; -inf if not allowed."""
-        ...
-
-    def of(self, allocation: Allocation) -> Float[Floats, " jobs"]:
-        """Return the utility of every job under an allocation."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +54,7 @@ class TabulatedUtilities:
     @property
     def width(self) -> int:
         """Most GPUs that any job may have, and 1."""
-        return self._best.shape[1]
+        return int(self._best.shape[1])
 
     def moved(self, jobs: slice | Int[Indices, " some"]) -> Float[Floats, "jobs 2 gpus"]:
         """Return the utility of some jobs on *K* GPUs placed anew, as `UtilityTable.moved`."""
@@ -131,3 +71,10 @@ class TabulatedUtilities:
     @cached_property
     def _best(self) -> Float[Floats, "jobs gpus"]:
         return best_utilities(self.columns)
+
+
+#: Round whose jobs are read as arrays.
+ArrayRound: TypeAlias = RoundColumns | Instance
+
+#: Utilities of a round's choices.
+RoundUtilities: TypeAlias = ColumnUtilities | TabulatedUtilities

@@ -97,13 +97,15 @@ def _at_best_price(
 ) -> tuple[float, float, float, Indices]:
     """Return the bound on the mean, the price, its reference, and whole numbers of GPUs."""
     gpus, jobs = utilities.columns.cluster.num_gpus, utilities.columns.num_jobs
-    for _ in range(1 + MOST_SCALES):
+    rescaled = 0
+    while True:
         cost = column_costs(utilities, reference, power, least)
         found = search_price(cost, gpus)
         bound = fitness_from_cost(found.bound, jobs, power, reference)
-        if not math.isfinite(bound) or 1.0 / NEAR < bound / reference < NEAR:
+        near = not math.isfinite(bound) or 1.0 / NEAR < bound / reference < NEAR
+        if near or rescaled == MOST_SCALES:
             break
-        reference = bound
+        reference, rescaled = bound, rescaled + 1
     bound *= 1.0 + 1e-15 * (8.0 + 8.0 * abs(math.log(bound)))
     return bound, found.price, reference, _filled(cost, gpus, found)
 

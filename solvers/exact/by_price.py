@@ -175,6 +175,6 @@ def _leaf(bounds: PriceBound, decision: PricedDecision) -> Leaf:
         # that a price at which none of them saves anything proves that some job stays below.
         price = 1.0 / bounds.instance.cluster.num_gpus
     groups = int(bounds.instance.cluster.node_group.max()) + 1
-    prices = Prices(resources=np.full((groups, bounds.linear_units.size), price))
-    prices.resources[:, 1:] = 0.0
-    return Leaf(Measure(power, decision.wanted.reference), prices)
+    resources = np.zeros((groups, bounds.linear_units.size))
+    resources[:, 0] = price  # GPUs come first
+    return Leaf(Measure(power, decision.wanted.reference), Prices(resources=resources))

@@ -29,7 +29,7 @@ from goodalloc.solvers.power_mean.oracle import Outcome
 from tests.support.small_rounds import gpu_round, mode_round
 
 if TYPE_CHECKING:
-    from goodalloc.data.rounds.generator import State
+    from goodalloc.data.rounds.drawn_jobs import State
     from goodalloc.models.round.instance import Instance
     from goodalloc.solvers.interface.result import Answer
 
