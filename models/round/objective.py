@@ -94,18 +94,6 @@ def speedup_table(
     array([[[0. , 1. , 1.8],
             [0. , 0. , 0. ]]])
     """
-    known = instance.memo.get("speedups") if backend is None else None
-    if isinstance(known, np.ndarray):
-        return known
-    found = _speedup_table(instance, backend)
-    if backend is None:
-        found.flags.writeable = False
-        instance.memo["speedups"] = found
-    return found
-
-
-def _speedup_table(instance: Instance, backend: Backend | None) -> Float[Floats, "modes 2 gpus"]:
-    """Return the speedups, computed anew."""
     most = max(int(instance.max_replicas.max()), 1)
     models = instance.mode_models
     table = np.zeros((len(models), 2, most + 1))
