@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from goodalloc.models.columns.column_feasibility import column_violations
 from goodalloc.models.columns.utilities_by_kind import column_utilities
 from goodalloc.solvers.columns.placing import place_replicas
-from goodalloc.solvers.columns.whole_numbers import wanted_replicas
+from goodalloc.solvers.columns.whole_numbers import GREATEST_POWER, wanted_replicas
 
 if TYPE_CHECKING:
     from goodalloc.models.columns.round_columns import RoundColumns
@@ -52,12 +51,12 @@ def solve_columns(columns: RoundColumns) -> ColumnAnswer:
     Parameters
     ----------
     columns
-        The round, of any power but infinity.
+        The round, of a power of at most `GREATEST_POWER`.
 
     Raises
     ------
     ValueError
-        If the power is infinity, or a goodput model is out of range.
+        If the power is greater, or a goodput model is out of range.
 
     Examples
     --------
@@ -69,8 +68,11 @@ def solve_columns(columns: RoundColumns) -> ColumnAnswer:
     >>> answer.gap < 1e-3
     True
     """
-    if columns.rules.power == math.inf:
-        raise ValueError("Round: power is inf; expected a finite number or -inf in columns.")
+    power = columns.rules.power
+    if power > GREATEST_POWER:
+        raise ValueError(
+            f"Round: power is {power:g}; expected at most {GREATEST_POWER:g} in columns."
+        )
     watch = _Watch()
     utilities = column_utilities(columns)
     watch.end("table")

@@ -32,6 +32,9 @@ MOST_SCALES, NEAR = 6, 2.0
 #: Times that jobs bid for GPUs that are left.
 MOST_BIDS = 20
 
+#: Greatest power whose costs float64 holds, whatever the utilities.
+GREATEST_POWER = 40.0
+
 #: Power of the mean that decides between allocations of the same least utility.
 AT_LEVEL = -1.0
 
@@ -69,7 +72,7 @@ def wanted_replicas(utilities: RoundUtilities) -> Wanted:
     Parameters
     ----------
     utilities
-        Utilities of a round, of any power but infinity.
+        Utilities of a round, of a power of at most `GREATEST_POWER`.
 
     Examples
     --------

@@ -26,6 +26,7 @@ from goodalloc.solvers.columns.placing import place_replicas
 from goodalloc.solvers.columns.round_utilities import TabulatedUtilities
 from goodalloc.solvers.columns.whole_numbers import (
     AT_LEVEL,
+    GREATEST_POWER,
     wanted_of_others,
     wanted_of_served,
     wanted_replicas,
@@ -82,7 +83,7 @@ def decide_by_price(instance: Instance) -> PricedDecision | None:
     -------
     PricedDecision or None
         None where the road does not lead: jobs with modes, with a fewest number of GPUs or that may
-        not move; the power infinity; or no allocation found.
+        not move; a power beyond `GREATEST_POWER`; or no allocation found.
 
     Examples
     --------
@@ -93,7 +94,7 @@ def decide_by_price(instance: Instance) -> PricedDecision | None:
     (True, True)
     """
     power = instance.rules.power
-    if not instance.plain or power == math.inf:
+    if not instance.plain or power > GREATEST_POWER:
         return None
     if instance.pinned.any() or (instance.min_replicas > 1).any():
         return None
