@@ -62,7 +62,8 @@ def test_the_programs_come_to_the_same_allocation(
     assert quick.bound == pytest.approx(slow.bound, rel=1e-9)
     if power > -10.0 or math.isinf(power):
         assert quick.allocation == slow.allocation
-    one, other = (np.sort(utilities(instance, answer.allocation)) for answer in (quick, slow))
+    found = (quick.allocation, slow.allocation)
+    one, other = (np.sort(utilities(instance, allocation)) for allocation in found)
     worst = np.flatnonzero(one != other)
     assert not worst.size or power_mean(one[worst[0] :], power) >= power_mean(
         other[worst[0] :], power
