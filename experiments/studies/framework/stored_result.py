@@ -99,6 +99,10 @@ class ResultOrigin:
         return changed_modules(self.modules)
 
 
+#: Difference of two numbers that counts as none: bounds of an optimum differ in their last digits.
+ROUNDING = 1e-12
+
+
 @dataclass(frozen=True)
 class StoredResult:
     """Rows of a study with their origin.
@@ -212,12 +216,22 @@ def _require_same(
         )
     for index, (before, after) in enumerate(zip(stored, rows, strict=True), start=1):
         for column in before.keys() - ignored:
-            if before[column] != after.get(column):
+            if not _agree(before[column], after.get(column)):
                 raise ValueError(
                     f"Result '{name}': in row {index} of the quick run {column} is "
                     f"{shown(after.get(column))}, and was {shown(before[column])}; expected a "
                     "whole run with --store."
                 )
+
+
+def _agree(before: str, after: str | None) -> bool:
+    """Return whether two cells are equal, numbers but for their rounding."""
+    if before == after or after is None:
+        return before == after
+    try:
+        return abs(float(before) - float(after)) <= ROUNDING
+    except ValueError:
+        return False
 
 
 def _require_part(
@@ -229,7 +243,7 @@ def _require_part(
     """Refuse rows of which one is not among the stored ones."""
     for index, after in enumerate(rows, start=1):
         if not any(
-            all(before[column] == after.get(column) for column in before.keys() - ignored)
+            all(_agree(before[column], after.get(column)) for column in before.keys() - ignored)
             for before in stored
         ):
             raise ValueError(
