@@ -219,6 +219,7 @@ OTHERS: Mapping[str, Entry] = {
         "family: all policies on one workload, judged by three objectives",
         "hindsight.family:THE_FAMILY",
         minutes=30,
+        clocked=("decision_ms",),
     ),
     "gavel": Entry(
         "gavel: policies that know types of GPU beside those that do not, on Gavel's throughputs",
