@@ -113,12 +113,7 @@ STUDIES: Mapping[str, Entry] = {
     "genetic-budgets": Entry(
         "Pollux's genetic algorithm with the time of the exact solver, as published, and ten times",
         "comparisons.genetic_budgets:GENETIC_BUDGETS",
-        clocked=(
-            "exact_seconds",
-            "published_seconds",
-            "generations",
-            "same_time_gap_percent",
-        ),
+        clocked=("exact_seconds", "published_seconds", "generations", "same_time_gap_percent"),
     ),
     "equal-terms": Entry(
         "Policies by what they are told and who chooses the batch sizes",
