@@ -226,7 +226,7 @@ def test_no_liar_is_believed_in_the_gap_benchmark(gap_rows: list[dict[str, str]]
 @pytest.mark.parametrize(
     "changes",
     [
-        {"bound": "0.34", "evidence": "solver", "bound_source": "pattern program"},
+        {"bound": "0.34", "evidence": "solver", "bound_source": "knapsack"},
         {"bound": "0.34", "evidence": "prices"},
         {"bound": "0.34", "evidence": "given"},
         {"bound": "0.34", "gap": "0.0", "status": "optimal"},
@@ -436,7 +436,7 @@ class Lying:
             placements,
             instance=round_.instance(OSDI21),
             bound=self.bound,
-            bound_source="pattern program",
+            bound_source="knapsack",
             evidence=Evidence.PRICES,
         )
 
@@ -457,7 +457,7 @@ def test_a_policy_of_ones_own_is_judged_by_a_bound_of_ours(bound: Any) -> None:
         verdict = judge(record.round_, record.decision)
         best = solve(record.round_.instance(OSDI21), "highs").fitness
         assert verdict.bound >= best * (1 - 1e-9)
-        assert verdict.bound_source == "pattern program"
+        assert verdict.bound_source == "knapsack"
         assert verdict.evidence in OURS
         gaps.append(verdict.gap)
     assert max(gaps) > 0.05
@@ -471,7 +471,7 @@ def test_a_replay_believes_no_policy_of_ones_own(tmp_path: Path, policy: str) ->
     with (tmp_path / "lying" / "rounds.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert all(float(row["fitness"]) <= float(row["bound"]) * (1 + 1e-9) for row in rows)
-    assert {row["bound_source"] for row in rows} == {"pattern program"}
+    assert {row["bound_source"] for row in rows} == {"knapsack"}
     assert all(row["evidence"] in OURS for row in rows)
     assert min(float(row["bound"]) for row in rows) > 1e-4
 
