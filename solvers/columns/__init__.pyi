@@ -1,5 +1,7 @@
 from .column_choices import column_costs as column_costs
 from .consolidation import make_room as make_room
+from .decoupled import convex_slopes as convex_slopes
+from .decoupled import decouple as decouple
 from .level_search import BestLevel as BestLevel
 from .level_search import search_level as search_level
 from .node_packing import NodePacking as NodePacking
@@ -7,6 +9,7 @@ from .placing import place_replicas as place_replicas
 from .price_search import BestPrice as BestPrice
 from .price_search import search_price as search_price
 from .price_search import search_served as search_served
+from .priced_greedy import price_then_greedy as price_then_greedy
 from .round_utilities import ArrayRound as ArrayRound
 from .round_utilities import RoundUtilities as RoundUtilities
 from .round_utilities import TabulatedUtilities as TabulatedUtilities

@@ -169,7 +169,7 @@ def search_served(cost: Float[Floats, "jobs gpus"], gpus: int, served: int) -> B
     gpus
         GPUs of the cluster.
     served
-        Number of jobs that have GPUs, at most the number of jobs that may have some.
+        Number of jobs that have GPUs, at most `gpus` and the number of jobs that may have some.
 
     Examples
     --------

@@ -31,6 +31,7 @@ from goodalloc.solvers.columns.whole_numbers import (
     wanted_of_served,
     wanted_replicas,
 )
+from goodalloc.solvers.exact.ties import MANY
 from goodalloc.solvers.interface.stop import proves
 
 if TYPE_CHECKING:
@@ -108,7 +109,9 @@ def decide_by_price(instance: Instance) -> PricedDecision | None:
     if math.isfinite(power):
         sharp = proves(wanted.bound, value, SHARP)
         settled = settled_level(reached, power)
-        if sharp and settled is not None:
+        if sharp and settled is not None and instance.num_jobs <= MANY:
+            sharp = False  # the programs decide the others, too, and few jobs are quick
+        elif sharp and settled is not None:
             allocation, sharp = _others_improved(utilities, allocation, settled)
             value = float(power_mean(utilities.of(allocation), power))
     else:

@@ -62,7 +62,7 @@ MOST_CHOICES = 50_000
 MOST_TIED = 3
 #: … or altogether, whichever is more.
 FEW_TIED = 300
-#: Jobs beyond which the program's relaxation is not asked which choices may tie.
+#: Jobs beyond which programs are avoided where a price says enough.
 MANY = 400
 #: Choices whose term (u / r)^p is beyond this are not distinguished.
 LARGEST_TERM = 1e6

@@ -159,8 +159,8 @@ def _gavel(text: str, knows: Knows = "true speed", **arguments: Any) -> Named:
 POLICIES: Mapping[str, Named] = {
     "pollux": _pollux("every round of Pollux decided exactly"),
     "pollux-untied": _pollux(
-        "the same, with whichever of equal optima the solver meets first",
-        options={"break_ties": False},
+        "the same, with whichever of equal optima the programs meet first",
+        options={"break_ties": False, "by_price": False},
     ),
     "pollux-shuffled": _pollux(
         "the same, with jobs and equal nodes in an order drawn for every round",
