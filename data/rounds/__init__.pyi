@@ -8,9 +8,9 @@ from .benchmark_set import parse_best_known as parse_best_known
 from .column_file import read_columns as read_columns
 from .column_file import write_columns as write_columns
 from .column_rounds import generate_columns as generate_columns
+from .drawn_jobs import State as State
 from .equipped import equip as equip
 from .equipped import mode_name as mode_name
-from .generator import State as State
 from .generator import generate as generate
 from .synergy import synergy_round as synergy_round
 from .typed import TypedState as TypedState

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.data.applications.profiles import load_profile
-from goodalloc.data.rounds.generator import (
-    _SHAPES,
+from goodalloc.data.rounds.drawn_jobs import (
     PROGRESS_STEPS,
-    _check,
-    _demand,
-    _draw_jobs,
-    _mix,
-    _most_replicas,
-    _place,
+    STATE_SHAPES,
+    application_mix,
+    check_arguments,
+    draw_demand,
+    draw_jobs,
+    most_replicas,
+    place_jobs,
 )
 from goodalloc.models.columns.round_columns import NEVER_RAN, RoundColumns, no_models, stacked_model
 from goodalloc.models.goodput.speedup import stack_models
@@ -25,7 +25,7 @@ from goodalloc.models.support.namespace import leaves
 from goodalloc.models.support.validation import require_number
 
 if TYPE_CHECKING:
-    from goodalloc.data.rounds.generator import State
+    from goodalloc.data.rounds.drawn_jobs import State
     from goodalloc.models.goodput.model import GoodputModel
     from goodalloc.models.support.array_types import Indices
 
@@ -71,15 +71,17 @@ def generate_columns(
     >>> drawn.age.tolist() == generate(seed=0, jobs=8, nodes=2, gpus_per_node=4).age.tolist()
     True
     """
-    _check(seed, jobs, None, state)
+    check_arguments(seed, jobs, None, state)
     require_number("Generator: own", own, minimum=0.0)
     rules, cluster = rules or Rules(), Cluster.uniform(nodes, gpus_per_node)
-    applications, weights = _mix(None)
+    applications, weights = application_mix(None)
     random = np.random.default_rng(seed)
-    application, requested = _demand(random, jobs, None, cluster.num_gpus, applications, weights)
-    draws = _draw_jobs(random, application, requested, _SHAPES[state])
-    most = _most_replicas(draws, applications)
-    placed = _place(random, draws, most, cluster, rules, state)
+    application, requested = draw_demand(
+        random, jobs, None, cluster.num_gpus, applications, weights
+    )
+    draws = draw_jobs(random, application, requested, STATE_SHAPES[state])
+    most = most_replicas(draws, applications)
+    placed = place_jobs(random, draws, most, cluster, rules, state)
     code = draws.application * PROGRESS_STEPS + draws.progress_step
     code = np.where(draws.largest_run > 0, code, NEVER_RAN)
     codes, kind = np.unique(code, return_inverse=True)

@@ -25,8 +25,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
+from goodalloc.data.rounds.drawn_jobs import State
 from goodalloc.data.rounds.equipped import equip
-from goodalloc.data.rounds.generator import State, generate
+from goodalloc.data.rounds.generator import generate
 from goodalloc.experiments.benchmarks.measurements import (
     Table,
     best_allocation,

@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING, NamedTuple, cast, get_args
 
 import numpy as np
 
-from goodalloc.data.rounds.generator import State, generate
+from goodalloc.data.rounds.drawn_jobs import State
+from goodalloc.data.rounds.generator import generate
 from goodalloc.experiments.benchmarks.measurements import (
     Table,
     best_allocation,

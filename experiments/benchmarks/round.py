@@ -3,8 +3,9 @@
 Run as ``python -m goodalloc.experiments.benchmarks.round [--sizes 160x16x4,…] [--out FILE]``. Every
 row is one instance: all powers, three states, several seeds. The utility table is compiled once
 before the first row (its time is reported separately); the time of a row is that of the table, the
-solve, the tie rule and the check. Processor time is given beside wall time, as other work of the
-machine affects it less.
+solve, the tie rule and the check. Beside it stands the time of the programs alone, without the road
+by one price that comes first (`solvers/exact/by_price.py`), on the same instance. Processor time is
+given beside wall time, as other work of the machine affects it less.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from goodalloc.solvers.interface.stop import Stop
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from goodalloc.data.rounds.generator import State
+    from goodalloc.data.rounds.drawn_jobs import State
     from goodalloc.models.round.instance import Instance
 
 #: Jobs x nodes x GPUs per node.
-SIZES = "160x16x4,160x64x4,160x16x8,500x128x4,500x128x8,2000x512x4"
+SIZES = "160x16x4,160x64x4,160x16x8,500x128x4,500x128x8,2000x512x4,10000x2500x4"
 #: Powers of the mean.
 POWERS = (1.0, 0.0, -1.0, -10.0, -math.inf)
 #: States of the generator.
@@ -45,16 +46,25 @@ def measure(instance: Instance, seconds: float, gap: float) -> dict[str, Any]:
     wall, processor = time.perf_counter(), time.process_time()
     utility_table(instance)
     table_seconds = time.perf_counter() - wall
-    result = solve(instance, "highs", stop=Stop(seconds=seconds, gap=gap))
+    stop = Stop(seconds=seconds, gap=gap)
+    result = solve(instance, "highs", stop=stop)
+    took, processor = time.perf_counter() - wall, time.process_time() - processor
+    again = instance.replace()  # which has computed nothing yet
+    begin = time.perf_counter()
+    programs = solve(again, "highs", stop=stop, by_price=False)
     return {
         "instance": instance.name,
         "jobs": instance.num_jobs,
         "nodes": instance.cluster.num_nodes,
         "gpus": instance.cluster.num_gpus,
         "power": instance.rules.power,
-        "seconds": time.perf_counter() - wall,
-        "processor_seconds": time.process_time() - processor,
+        "seconds": took,
+        "processor_seconds": processor,
         "table_seconds": table_seconds,
+        "by_price": result.bound_source != "pattern program",
+        "programs_seconds": time.perf_counter() - begin,
+        "programs_gap": programs.gap,
+        "same": result.allocation == programs.allocation,
         "fitness": result.fitness,
         "bound": result.bound,
         "gap": result.gap,

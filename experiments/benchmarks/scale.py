@@ -3,10 +3,13 @@
 Run as ``python -m goodalloc.experiments.benchmarks.scale [--sizes 1000,…]``. Each row of the CSV is
 one round decided in one way: seconds and processor seconds, the value, the certified gap, and the
 peak memory of the process so far. Ways are ``price`` (one price, packing, proof; with the seconds
-of its parts), ``pop-4`` and ``pop-16`` (POP: as many parts decided for themselves, one after the
-other), and up to `--exact` jobs ``highs`` and ``greedy``, which decide instances. The bound of
-``price`` certifies the gaps of the others. There are as many GPUs as jobs. Jobs of one application
-and progress share a model, or (`--own`) each has its own.
+of its parts), and on jobs that share models up to `--split` jobs ``pop-4`` and ``pop-16`` (POP: as
+many parts decided for themselves, one after the other), ``price-greedy`` (the best responses to the
+price, as CvxCluster), ``dede`` (DeDe's alternating subproblems; both at finite p of at least -1)
+and ``highs``, which decides instances; up to `--exact` jobs ``programs`` (``highs`` without the
+road by one price) and ``greedy``, too. The bound of ``price`` certifies the gaps of the others.
+There are as many GPUs as jobs. Jobs of one application and progress share a model, or (`--own`)
+each has its own.
 """
 
 from __future__ import annotations
@@ -31,15 +34,20 @@ from goodalloc.experiments.cli.types import whole
 from goodalloc.models.columns.utilities_by_kind import column_utilities
 from goodalloc.models.round.rules import Rules
 from goodalloc.solvers.certificates.solve import solve
+from goodalloc.solvers.columns.decoupled import decouple
+from goodalloc.solvers.columns.priced_greedy import price_then_greedy
 from goodalloc.solvers.columns.solver import solve_columns
 from goodalloc.solvers.columns.split import joined, split_round
 from goodalloc.solvers.interface.stop import Stop
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Sequence
 
-    from goodalloc.data.rounds.generator import State
+    from goodalloc.data.rounds.drawn_jobs import State
     from goodalloc.models.columns.round_columns import RoundColumns
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.solvers.columns.round_utilities import RoundUtilities
 
 LOGGER = logging.getLogger(__name__)
 
@@ -48,8 +56,11 @@ POWERS = (1.0, 0.0, -1.0, -10.0, -math.inf)
 STATES: tuple[State, ...] = ("cold", "disturbed", "settled")
 GPUS = (4, 8)
 
-#: Time limit in seconds of the exact solver.
+#: Time limit in seconds of the solvers of instances.
 PATIENCE = 600.0
+
+#: Least power at which the costs of heuristics by shares are of one order of magnitude.
+LEAST_SHARED_POWER = -1.0
 
 
 class Measurement(NamedTuple):
@@ -92,15 +103,40 @@ def by_parts(parts: int) -> Way:
     return Way(f"pop-{parts}", decide)
 
 
-def by_instance(solver: str) -> Way:
-    """Return a solver of instances, without ties; the instance is there before it is timed."""
+def by_shares(name: str, allocate: Callable[[RoundUtilities], Allocation]) -> Way:
+    """Return a heuristic that reads the utilities of a round in columns."""
 
     def decide(columns: RoundColumns) -> float:
-        options: dict[str, Any] = {"break_ties": False} if solver == "highs" else {}
+        utilities = column_utilities(columns)
+        return utilities.fitness(allocate(utilities))
+
+    return Way(name, decide)
+
+
+def by_instance(name: str, solver: str, **options: Any) -> Way:
+    """Return a solver of instances; to make the instance is part of its time."""
+
+    def decide(columns: RoundColumns) -> float:
         found = solve(columns.instance(), solver, stop=Stop(seconds=PATIENCE), **options)
         return math.nan if found.fitness is None else found.fitness
 
-    return Way(solver, decide)
+    return Way(name, decide)
+
+
+def peers_of(jobs: int, power: float, given: argparse.Namespace) -> list[Way]:
+    """Return the peers that decide rounds of this size and power."""
+    if jobs > given.split:
+        return []
+    peers = [by_parts(parts) for parts in given.parts]
+    if power >= LEAST_SHARED_POWER:
+        peers += [by_shares("price-greedy", price_then_greedy), by_shares("dede", decouple)]
+    peers.append(by_instance("highs", "highs"))
+    if jobs <= given.exact:
+        peers += [
+            by_instance("programs", "highs", by_price=False),
+            by_instance("greedy", "greedy"),
+        ]
+    return peers
 
 
 def measure(
@@ -164,8 +200,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--powers", type=float, nargs="+", default=list(POWERS))
     parser.add_argument("--states", nargs="+", choices=STATES, default=list(STATES))
     parser.add_argument("--gpus", type=whole(1), nargs="+", default=list(GPUS), help="of a node")
-    parser.add_argument("--exact", type=whole(0), default=1_000, help="most jobs for highs, greedy")
-    parser.add_argument("--split", type=whole(0), default=100_000, help="most jobs for POP, too")
+    parser.add_argument("--exact", type=whole(0), default=1_000, help="most jobs for greedy, too")
+    parser.add_argument("--split", type=whole(0), default=100_000, help="most jobs for peers")
     parser.add_argument("--parts", type=whole(1), nargs="+", default=[4, 16], help="of POP")
     parser.add_argument(
         "--own", type=float, nargs="+", default=[0.0, 0.1], help="how far models are jobs' own"
@@ -178,10 +214,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for jobs, gpus, state, own in product(given.sizes, given.gpus, given.states, given.own):
         nodes = -(-jobs // gpus)
         drawn = generate_columns(given.seed, jobs, nodes, gpus, state=state, own=own)
-        peers = [by_parts(parts) for parts in given.parts if jobs <= given.split and own == 0.0]
-        if jobs <= given.exact and own == 0.0:
-            peers += [by_instance("highs"), by_instance("greedy")]
         for power in given.powers:
+            peers = peers_of(jobs, power, given) if own == 0.0 else []
             rows += measure(replace(drawn, rules=Rules(power=power)), state, own, peers)
     write_measurements(Measurement._fields, rows, given.out)
     if given.picture is not None:

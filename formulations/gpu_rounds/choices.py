@@ -87,7 +87,9 @@ class Choices:
 
 
 def enumerate_choices(instance: Instance, *, prune: bool = True) -> Choices:
-    """Return all choices that the rules allow; dominated ones are dropped if `prune`.
+    """Return all choices that the rules allow, the dominated ones dropped if `prune`.
+
+    Those without dominated ones are enumerated once per instance.
 
     Dominance is *piece by piece*, because what couples the jobs is packing: a choice goes only if
     another of no less utility fits wherever it fits. So *K* GPUs on one node go if fewer on one
@@ -104,6 +106,17 @@ def enumerate_choices(instance: Instance, *, prune: bool = True) -> Choices:
     >>> len(few) <= len(every)
     True
     """
+    known = instance.memo.get("choices") if prune else None
+    if isinstance(known, Choices):
+        return known
+    found = _enumerated(instance, prune=prune)
+    if prune:
+        instance.memo["choices"] = found
+    return found
+
+
+def _enumerated(instance: Instance, *, prune: bool) -> Choices:
+    """Return the choices, enumerated anew."""
     table = utility_table(instance)
     moved = table.moved
     width = moved.shape[2]

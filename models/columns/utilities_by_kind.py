@@ -22,7 +22,7 @@ from goodalloc.models.round.objective import LEAST_UTILITY, SMALL_TABLE
 from goodalloc.models.support.namespace import leaves
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from jaxtyping import Float, Int
 
     from goodalloc.models.columns.round_columns import RoundColumns
     from goodalloc.models.round.allocation import Allocation
@@ -51,7 +51,12 @@ class ColumnUtilities:
     factor: Float[Floats, " jobs"]
     kept: Float[Floats, " jobs"]
 
-    def moved(self, jobs: slice) -> Float[Floats, "jobs 2 gpus"]:
+    @property
+    def width(self) -> int:
+        """Most GPUs that any job may have, and 1."""
+        return int(self.speedup.shape[-1])
+
+    def moved(self, jobs: slice | Int[Indices, " some"]) -> Float[Floats, "jobs 2 gpus"]:
         """Return the utility of some jobs on *K* GPUs placed anew, as `UtilityTable.moved`."""
         rules = self.columns.rules
         rows = self.speedup[self.columns.kind[jobs]]  # the last one for kind -1

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from jaxtyping import Float
 
-    from goodalloc.models.columns.utilities_by_kind import ColumnUtilities
     from goodalloc.models.support.array_types import Floats
+    from goodalloc.solvers.columns.round_utilities import RoundUtilities
 
 #: Jobs whose choices are computed at a time, few enough for the caches to help.
 CHUNK = 16_384
@@ -37,28 +37,33 @@ def chunks(jobs: int) -> Iterator[slice]:
         yield slice(begin, min(begin + CHUNK, jobs))
 
 
-def column_costs(utilities: ColumnUtilities, reference: float) -> Float[Floats, "jobs gpus"]:
+def column_costs(
+    utilities: RoundUtilities, reference: float, power: float, least: float = -math.inf
+) -> Float[Floats, "jobs gpus"]:
     """Return the cost of every job on *K* GPUs, as in `formulations/gpu_rounds/knapsack.py`.
 
     Parameters
     ----------
     utilities
-        Utilities of the round, of a finite power.
+        Utilities of the round.
     reference
         Utility whose cost is 0; tightest near the best mean.
+    power
+        Power of the mean, finite.
+    least
+        Utility below which no job may be.
 
     Returns
     -------
     ndarray
         Shape (jobs, most GPUs + 1), infinite where not allowed.
     """
-    columns = utilities.columns
-    power, jobs = columns.rules.power, columns.num_jobs
+    jobs = utilities.columns.num_jobs
     lowest = reference * math.exp(math.log(LARGEST_TERM) / power) if power < 0 else 0.0
-    cost = np.empty((jobs, columns.most_replicas + 1))
+    cost = np.empty((jobs, utilities.width))
     for part in chunks(jobs):
         utility = utilities.best(part)
-        allowed = np.isfinite(utility)
+        allowed = np.isfinite(utility) & (utility >= least)
         clipped = np.maximum(np.where(allowed, utility, reference), lowest)
         cost[part] = np.where(allowed, power_cost(clipped, power, reference), np.inf)
     return cost

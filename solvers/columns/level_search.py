@@ -16,8 +16,8 @@ from goodalloc.solvers.columns.column_choices import chunks
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
-    from goodalloc.models.columns.utilities_by_kind import ColumnUtilities
     from goodalloc.models.support.array_types import Floats, Indices
+    from goodalloc.solvers.columns.round_utilities import RoundUtilities
 
 
 class BestLevel(NamedTuple):
@@ -35,7 +35,7 @@ class BestLevel(NamedTuple):
     replicas: Int[Indices, " jobs"]
 
 
-def search_level(utilities: ColumnUtilities) -> BestLevel:
+def search_level(utilities: RoundUtilities) -> BestLevel:
     """Return the highest level, by bisection between neighbouring numbers.
 
     Parameters
@@ -45,7 +45,7 @@ def search_level(utilities: ColumnUtilities) -> BestLevel:
     """
     columns = utilities.columns
     gpus = columns.cluster.num_gpus
-    attainable = np.empty((columns.num_jobs, columns.most_replicas + 1))
+    attainable = np.empty((columns.num_jobs, utilities.width))
     for part in chunks(columns.num_jobs):
         np.maximum.accumulate(utilities.best(part), axis=1, out=attainable[part])
     low, high = columns.rules.idle, float(attainable[:, -1].min())

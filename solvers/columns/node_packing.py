@@ -18,8 +18,8 @@ from goodalloc.models.round.allocation import Allocation
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int
 
-    from goodalloc.models.columns.round_columns import RoundColumns
     from goodalloc.models.support.array_types import Flags, Indices
+    from goodalloc.solvers.columns.round_utilities import ArrayRound
 
 #: Node of a job that is on none, or on several.
 NOWHERE = -1
@@ -45,7 +45,7 @@ class NodePacking:
         Free GPUs of every node, shape (nodes,).
     """
 
-    def __init__(self, columns: RoundColumns, replicas: Int[Indices, " jobs"]) -> None:
+    def __init__(self, columns: ArrayRound, replicas: Int[Indices, " jobs"]) -> None:
         self._columns, self._rules = columns, columns.rules
         self.replicas = replicas.copy()
         self.where = np.full(columns.num_jobs, NOWHERE)

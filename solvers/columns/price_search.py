@@ -153,3 +153,62 @@ def _next_price(low: _End, high: _End, *, crossing: bool) -> float:
     if not crossing and low.price > 0.0:
         return math.sqrt(low.price) * math.sqrt(high.price)
     return (high.cost - low.cost) / (low.gpus - high.gpus)
+
+
+def search_served(cost: Float[Floats, "jobs gpus"], gpus: int, served: int) -> BestPrice:
+    r"""Return the best price of a GPU where some jobs have GPUs and all others have none.
+
+    With the least cost :math:`a_j(\lambda) = \min_{K > 0} c_{jK} + \lambda K` of a job that has
+    some, the dual is the sum of the `served` least of them less :math:`\lambda G`. It is concave
+    in the price, and the GPUs that are asked for never rise with it.
+
+    Parameters
+    ----------
+    cost
+        As in `search_price`; the first column, of no GPU, is not read.
+    gpus
+        GPUs of the cluster.
+    served
+        Number of jobs that have GPUs, at most `gpus` and the number of jobs that may have some.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.solvers.columns import search_served
+    >>> cost = np.array([[0.0, -3.0, -4.0], [0.0, -2.0, -5.0]])  # of 0, 1 and 2 GPUs
+    >>> found = search_served(cost, gpus=2, served=1)
+    >>> round(found.bound, 6), found.fewest.tolist()
+    (-5.0, [0, 2])
+    """
+    some = cost.copy()
+    some[:, 0] = np.inf
+    low, most = _served(some, 0.0, served)
+    if low.gpus <= gpus:
+        return BestPrice(0.0, _served_bound(low, gpus), most, most)
+    high, fewest = _served(some, _dearest(some), served)
+    for step in range(MOST_STEPS):
+        price = _next_price(low, high, crossing=step % 2 == 0)
+        if not low.price < price < high.price:
+            break
+        tried, response = _served(some, price, served)
+        if tried.gpus > gpus:
+            low, most = tried, response
+        else:
+            high, fewest = tried, response
+    bound, price = max((_served_bound(end, gpus), end.price) for end in (low, high))
+    return BestPrice(price, bound, fewest, most)
+
+
+def _served(cost: Floats, price: float, served: int) -> tuple[_End, Indices]:
+    """Return the responses of the jobs that are served at a price, 0 for the others."""
+    response = _responses(cost, price)
+    own = cost[np.arange(len(cost)), response]
+    response[np.argsort(own + price * response, kind="stable")[served:]] = 0
+    chosen = response > 0
+    return _End(price, math.fsum(own[chosen]), int(response.sum())), response
+
+
+def _served_bound(end: _End, gpus: int) -> float:
+    """Return the dual at a price, less its rounding."""
+    size = abs(end.cost) + end.price * (end.gpus + gpus)
+    return end.cost + end.price * (end.gpus - gpus) - 4e-15 * size

@@ -1,7 +1,8 @@
-"""Exact solver: HiGHS, through prices and a core, on the program that suits the round.
+"""Exact solver: the cheapest proof first, then HiGHS on the program that suits the round.
 
-For jobs without modes that is the pattern program; for jobs with modes, the aggregate with its
-packing and its cuts.
+The cheapest is that of one price of a GPU (`by_price.py`). Where it does not meet the bound, HiGHS
+decides through prices and a core: for jobs without modes the pattern program; for jobs with modes
+the aggregate with its packing and its cuts.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.objective import fitness, mode_utilities
 from goodalloc.models.round.requirements import require_whole_gpus
 from goodalloc.solvers.certificates.proofs import as_good, strongest
+from goodalloc.solvers.exact.by_price import decide_by_price, price_certificate
 from goodalloc.solvers.exact.pattern_oracle import PatternOracle
 from goodalloc.solvers.exact.stand_in import StandIn
 from goodalloc.solvers.exact.ties import canonical
+from goodalloc.solvers.interface.bounds import KNAPSACK
 from goodalloc.solvers.interface.result import Answer, Incumbent
 from goodalloc.solvers.interface.stop import Stop, proves
 from goodalloc.solvers.interface.watch import Watch
@@ -33,6 +36,7 @@ from goodalloc.solvers.power_mean.oracle import Outcome
 if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.exact.by_price import PricedDecision
 
 #: Share of the time in which dominated choices of jobs with modes are sought, and its minimum.
 OF_TIME, LEAST_SECONDS = 0.5, 0.3
@@ -45,6 +49,7 @@ def solve_highs(
     start: Allocation | None = None,
     leximin: bool = False,
     break_ties: bool = True,
+    by_price: bool = True,
 ) -> Answer:
     """Decide a round to proven optimality, for every power.
 
@@ -62,6 +67,8 @@ def solve_highs(
     break_ties
         Whether to return, among equally good allocations, the one that the stated rule prefers (see
         `ties`).
+    by_price
+        Whether one price of a GPU is tried before the programs; the optimum is the same.
 
     Examples
     --------
@@ -74,6 +81,40 @@ def solve_highs(
     ([((0, 2),)], True)
     """
     watch = Watch(stop or Stop())
+    priced = None
+    if by_price and not leximin:
+        with suppress(KeyboardInterrupt):
+            priced = decide_by_price(instance)
+    if priced is not None and priced.proves(watch.stop.gap):
+        answer = _by_price(instance, priced, watch)
+    else:
+        answer = _by_programs(instance, start, watch, priced, leximin=leximin)
+    allocation = answer.allocation
+    if allocation is not None and answer.proven and break_ties:
+        with suppress(KeyboardInterrupt):  # a proven optimum is there already
+            allocation = canonical(instance, allocation, watch, leximin=leximin)
+    if allocation is None:
+        return answer
+    last = Incumbent(watch.seconds, answer.iterations, fitness(instance, allocation), answer.bound)
+    return replace(answer, allocation=allocation, history=(last,))
+
+
+def _by_price(instance: Instance, priced: PricedDecision, watch: Watch) -> Answer:
+    """Return the answer that a price proves."""
+    certificate = price_certificate(instance, priced, watch.stop.gap)
+    bound = priced.bound if certificate is None else certificate.bound
+    return Answer(priced.allocation, bound, KNAPSACK, proven=True, certificate=certificate)
+
+
+def _by_programs(
+    instance: Instance,
+    start: Allocation | None,
+    watch: Watch,
+    priced: PricedDecision | None,
+    *,
+    leximin: bool,
+) -> Answer:
+    """Return the answer of the programs, with the heuristics' help where time is short."""
     oracle = _oracle(instance, watch)
     oracle.build_seconds = watch.seconds
     found = start if start is not None and not violations(instance, start) else None
@@ -86,17 +127,19 @@ def solve_highs(
     if not (answer.proven or stand_in.first):
         found = stand_in.after(answer.allocation, answer.limit)
         answer = replace(answer, allocation=found)
+    if priced is not None and not answer.proven:
+        answer = _with_priced(instance, answer, priced)
     answer = _with_knapsack(instance, answer, watch.stop.gap)
     if answer.proven and not leximin:  # the bound covers only the first leximin rank
         answer = replace(answer, limit=None)
-    allocation = answer.allocation
-    if allocation is not None and answer.proven and break_ties:
-        with suppress(KeyboardInterrupt):  # a proven optimum is there already
-            allocation = canonical(instance, allocation, watch, leximin=leximin)
-    if allocation is None:
+    return answer
+
+
+def _with_priced(instance: Instance, answer: Answer, priced: PricedDecision) -> Answer:
+    """Return an answer without a proof with the allocation by price, if that is fitter."""
+    if answer.allocation is not None and fitness(instance, answer.allocation) >= priced.fitness:
         return answer
-    last = Incumbent(watch.seconds, oracle.nodes, fitness(instance, allocation), answer.bound)
-    return replace(answer, allocation=allocation, history=(last,))
+    return replace(answer, allocation=priced.allocation)
 
 
 def _oracle(instance: Instance, watch: Watch) -> PatternOracle | ModeOracle:

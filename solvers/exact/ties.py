@@ -35,6 +35,7 @@ from goodalloc.formulations.gpu_rounds.patterns import build_patterns
 from goodalloc.formulations.node_indexed.node_program import build_node_program
 from goodalloc.models.round.generalised_mean import power_mean
 from goodalloc.models.round.objective import utilities
+from goodalloc.solvers.columns.price_search import search_price
 from goodalloc.solvers.exact.placement import MOST_NODE_COLUMNS, place
 from goodalloc.solvers.milp.highs_program import run_mixed_integer, run_relaxation
 from goodalloc.solvers.milp.price_and_core import decide
@@ -42,13 +43,14 @@ from goodalloc.solvers.milp.price_and_core import decide
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtyping import Bool
     from numpy.typing import NDArray
 
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.formulations.gpu_rounds.patterns import Limit
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
-    from goodalloc.models.support.array_types import Floats
+    from goodalloc.models.support.array_types import Flags, Floats
     from goodalloc.solvers.interface.watch import Watch
 
 
@@ -60,6 +62,8 @@ MOST_CHOICES = 50_000
 MOST_TIED = 3
 #: … or altogether, whichever is more.
 FEW_TIED = 300
+#: Jobs beyond which the program's relaxation is not asked which choices may tie.
+MANY = 400
 #: Choices whose term (u / r)^p is beyond this are not distinguished.
 LARGEST_TERM = 1e6
 #: The cost row is scaled so that its tolerance is this much, well above the solver's own.
@@ -117,31 +121,68 @@ def canonical(
     if len(choices) > MOST_CHOICES:
         return allocation
     face = optimal_face(instance, choices, utilities(instance, allocation), leximin=leximin)
-    kept = choices.where(face.allowed)
-    limits = [(weights[face.allowed], most) for weights, most in face.limits]
-    patterns = build_patterns(instance, kept, face.cost[face.allowed], limits=limits)
-    program = patterns.program
-    priced = np.ones(program.num_columns, dtype=bool)
-    priced[: len(kept)] = kept.kind != Kind.SEVERAL_NODES
-    relaxation = run_relaxation(program, priced, watch)
-    if relaxation.duals is None:
+    core = _tied(instance, choices, face, watch)
+    if core is None:
         return allocation
-    reduced = program.reduced_costs(relaxation.duals)
-    room = max(face.most - relaxation.objective, 0.0)
-    core = reduced[: len(kept)] <= room
-    taken = kept.where(core)
+    taken = choices.where(core)
     if len(taken) > max(MOST_TIED * instance.num_jobs, FEW_TIED):
         return allocation
     if len(taken) > instance.num_jobs:
-        rows = [(weights[core], most) for weights, most in limits]
+        rows = [(weights[core], most) for weights, most in face.limits]
         scale = SLACK_IN_PROGRAM / face.slack
-        rows.append((face.cost[face.allowed][core] * scale, face.most * scale))
+        rows.append((face.cost[core] * scale, face.most * scale))
         found = _preferred(instance, taken, rows, watch)
     elif len(taken) == instance.num_jobs:
         found = place(instance, taken, watch)
     else:
         return allocation
     return _as_good(instance, found, allocation)
+
+
+def _tied(
+    instance: Instance, choices: Choices, face: Face, watch: Watch
+) -> Bool[Flags, " choices"] | None:
+    """Return the choices that an allocation as good may take; None without time to tell.
+
+    Whatever costs more than the face allows beyond a bound is on no allocation of it (as in
+    `milp/price_and_core.py`). One price of a GPU is tried first; where it leaves some job several
+    choices the program's relaxation says more, at a cost that few jobs are worth.
+    """
+    if not face.limits:
+        tied = _tied_by_price(instance, choices, face)
+        if np.count_nonzero(tied) == instance.num_jobs or instance.num_jobs > MANY:
+            return tied
+    return _tied_by_program(instance, choices, face, watch)
+
+
+def _tied_by_price(instance: Instance, choices: Choices, face: Face) -> Bool[Flags, " choices"]:
+    """Return the choices that the best price of a GPU does not rule out."""
+    cost = np.where(face.allowed, face.cost, np.inf)
+    least = np.full((instance.num_jobs, int(choices.replicas.max()) + 1), np.inf)
+    np.minimum.at(least, (choices.job, choices.replicas), cost)
+    found = search_price(least, instance.cluster.num_gpus)
+    priced = cost + found.price * choices.replicas
+    first = np.searchsorted(choices.job, np.arange(instance.num_jobs))
+    reduced = priced - np.minimum.reduceat(priced, first)[choices.job]
+    return np.asarray(reduced <= max(face.most - found.bound, 0.0))
+
+
+def _tied_by_program(
+    instance: Instance, choices: Choices, face: Face, watch: Watch
+) -> Bool[Flags, " choices"] | None:
+    """Return the choices that the relaxation of the pattern program does not rule out."""
+    kept = choices.where(face.allowed)
+    limits = [(weights[face.allowed], most) for weights, most in face.limits]
+    program = build_patterns(instance, kept, face.cost[face.allowed], limits=limits).program
+    priced = np.ones(program.num_columns, dtype=bool)
+    priced[: len(kept)] = kept.kind != Kind.SEVERAL_NODES
+    relaxation = run_relaxation(program, priced, watch)
+    if relaxation.duals is None:
+        return None
+    reduced = program.reduced_costs(relaxation.duals)[: len(kept)]
+    tied = np.zeros(len(choices), dtype=bool)
+    tied[face.allowed] = reduced <= max(face.most - relaxation.objective, 0.0)
+    return tied
 
 
 def optimal_face(

@@ -22,7 +22,7 @@ from goodalloc.models.round.rules import SIA, Rules
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from goodalloc.data.rounds.generator import State
+    from goodalloc.data.rounds.drawn_jobs import State
     from goodalloc.data.rounds.typed import TypedState
 
 POWERS = (-math.inf, -10.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, math.inf)

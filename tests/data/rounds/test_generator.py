@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from goodalloc.data.applications.profiles import application_names, load_profile
 from goodalloc.data.files.instance import instance_text
-from goodalloc.data.rounds.generator import NEW_AGE, State, generate
+from goodalloc.data.rounds.drawn_jobs import NEW_AGE, State
+from goodalloc.data.rounds.generator import generate
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.rules import Rules

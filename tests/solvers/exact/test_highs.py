@@ -71,13 +71,14 @@ def test_every_power_is_solved_to_proven_optimality(power: float) -> None:
     for seed in range(60_000, 60_005):
         instance = random_instance(seed, power)
         best = solve_brute_force(instance).bound
-        answer = solve_highs(instance)
-        assert answer.allocation is not None
-        assert violations(instance, answer.allocation) == ()
-        assert fitness(instance, answer.allocation) == pytest.approx(best, rel=1e-9)
-        assert answer.proven
-        assert answer.limit is None
-        assert answer.bound_source == "pattern program"
+        for by_price in (True, False):
+            answer = solve_highs(instance, by_price=by_price)
+            assert answer.allocation is not None
+            assert violations(instance, answer.allocation) == ()
+            assert fitness(instance, answer.allocation) == pytest.approx(best, rel=1e-9)
+            assert answer.proven
+            assert answer.limit is None
+            assert answer.bound_source in ("knapsack", "pattern program")[not by_price :]
         assert best * (1 - 1e-12) <= answer.bound <= best * (1 + 2e-9)
 
 
@@ -141,7 +142,7 @@ def test_time_limit_leaves_the_best_so_far_with_a_bound(seconds: float) -> None:
     """However little time there is, the answer holds."""
     instance = full_round(120, 40)
     optimum = optimum_of(instance)
-    answer = solve_highs(instance, stop=Stop(seconds=seconds))
+    answer = solve_highs(instance, stop=Stop(seconds=seconds), by_price=False)
     check_stopped(instance, answer, optimum)
     assert answer.limit is (None if answer.proven else Limit.TIME)
     assert seconds > 0.01 or answer.limit is Limit.TIME
@@ -152,7 +153,7 @@ def test_time_limit_holds_at_every_power(power: float) -> None:
     """Without time: a fallback and a bound."""
     instance = full_round(power=power)
     optimum = optimum_of(instance)
-    answer = solve_highs(instance, stop=Stop(seconds=1e-9))
+    answer = solve_highs(instance, stop=Stop(seconds=1e-9), by_price=False)
     check_stopped(instance, answer, optimum)
     assert answer.limit is (None if answer.proven else Limit.TIME)
 
@@ -188,7 +189,7 @@ def test_time_limit_holds_even_if_highs_overruns(runs: int, hang: Callable[[int]
     instance = full_round()
     optimum = optimum_of(instance)
     hang(runs)
-    answer = solve_highs(instance, stop=Stop(seconds=0.4))
+    answer = solve_highs(instance, stop=Stop(seconds=0.4), by_price=False)
     check_stopped(instance, answer, optimum)
     assert answer.limit is (None if answer.proven else Limit.TIME)
 
@@ -209,7 +210,7 @@ def test_ctrl_c_leaves_the_best_so_far_with_a_bound(
 
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "join", interrupted)
-        answer = solve_highs(instance)
+        answer = solve_highs(instance, by_price=False)
     check_stopped(instance, answer, optimum)
     assert answer.limit is Limit.INTERRUPTED
 
@@ -226,7 +227,7 @@ def test_ctrl_c_between_runs_leaves_the_best_so_far(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(f"goodalloc.solvers.exact.pattern_oracle.{place}", interrupt)
-    answer = solve_highs(instance)
+    answer = solve_highs(instance, by_price=False)
     check_stopped(instance, answer, optimum)
     assert answer.limit is Limit.INTERRUPTED
 

@@ -14,7 +14,7 @@ from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.exact.shuffled import solve_shuffled
 
 if TYPE_CHECKING:
-    from goodalloc.data.rounds.generator import State
+    from goodalloc.data.rounds.drawn_jobs import State
 
 
 @pytest.mark.parametrize("state", ["cold", "disturbed", "settled"])

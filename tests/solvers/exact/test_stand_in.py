@@ -29,7 +29,7 @@ from goodalloc.solvers.power_mean.oracle import Outcome
 from tests.support.small_rounds import gpu_round, mode_round
 
 if TYPE_CHECKING:
-    from goodalloc.data.rounds.generator import State
+    from goodalloc.data.rounds.drawn_jobs import State
     from goodalloc.models.round.instance import Instance
     from goodalloc.solvers.interface.result import Answer
 
@@ -85,7 +85,7 @@ def test_a_search_in_vain_leaves_the_heuristics_their_time(
     for seed in SEEDS:
         instance, left = maker(seed), list[float]()
         monkeypatch.setattr(highs, "maximise_power_mean", searching(left, ends=ends))
-        answer = solve_highs(instance, stop=Stop(seconds=60.0))
+        answer = solve_highs(instance, stop=Stop(seconds=60.0), by_price=False)
         needed = StandIn(instance, enumerate_mode_choices(instance), Watch(Stop())).seconds
         assert left[0] <= 60.0 - needed
         assert worth(instance, answer) >= max(heuristics(instance)) * (1 - 1e-9)
@@ -101,7 +101,7 @@ def test_without_time_for_a_search_there_is_none(
     monkeypatch.setattr(highs, "maximise_power_mean", searching(left, ends=False))
     for seed in SEEDS:
         instance = maker(seed)
-        answer = solve_highs(instance, stop=Stop(seconds=1e-9))
+        answer = solve_highs(instance, stop=Stop(seconds=1e-9), by_price=False)
         assert not left
         assert worth(instance, answer) >= heuristics(instance)[0] * (1 - 1e-9)
         assert answer.bound < math.inf
@@ -123,10 +123,10 @@ def test_the_heuristics_come_first_where_little_is_left(monkeypatch: pytest.Monk
             seconds = StandIn(instance, choices, Watch(Stop())).seconds
             watch = Watch(Stop(seconds=times * seconds))
             assert StandIn(instance, choices, watch).first is first
-        solve_highs(instance)  # no limit, no start
+        solve_highs(instance, by_price=False)  # no limit, no start
         assert starts.pop() is None
         monkeypatch.setattr(StandIn, "first", True)
-        solve_highs(instance, stop=Stop(seconds=60.0))
+        solve_highs(instance, stop=Stop(seconds=60.0), by_price=False)
         assert fitness(instance, starts.pop()) >= heuristics(instance)[0] * (1 - 1e-9)
         monkeypatch.undo()
         monkeypatch.setattr(highs, "maximise_power_mean", search)
@@ -148,7 +148,7 @@ def test_ctrl_c_ends_the_heuristics_and_leaves_an_allocation(
 
     monkeypatch.setattr("goodalloc.solvers.exact.stand_in.mode_greedy", interrupted)
     instance = equip(generate(0, 20, 4, 4), 0)
-    answer = solve_highs(instance, stop=Stop(seconds=60.0))
+    answer = solve_highs(instance, stop=Stop(seconds=60.0), by_price=False)
     assert not begun
     assert answer.limit is (None if answer.proven else Limit.INTERRUPTED)
     assert worth(instance, answer) > 0

@@ -25,7 +25,7 @@ from tests.support.random_instances import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from goodalloc.data.rounds.generator import State
+    from goodalloc.data.rounds.drawn_jobs import State
     from goodalloc.data.rounds.typed import TypedState
     from goodalloc.models.round.instance import Instance
     from goodalloc.solvers.interface.result import Result

@@ -1,0 +1,51 @@
+"""Price, then greedy: every job takes its best number of GPUs at the price, as far as it fits.
+
+The two stages of CvxCluster, on rounds of this package: a relaxation gives the price of a GPU, and
+at that price every job is placed with what it then wants most. GPUs that nobody wants at the price
+stay free. Jobs are placed as in `placing.py`, which is no worse than one job after the other.
+
+References
+----------
+Nnorom, Boyd and Levis, "CvxCluster: Solving Large, Complex, Granular Resource Allocation Problems
+    100-1000x Faster", 2026. arXiv:2605.01614
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from goodalloc.models.round.generalised_mean import power_mean
+from goodalloc.solvers.columns.column_choices import column_costs
+from goodalloc.solvers.columns.placing import place_replicas
+from goodalloc.solvers.columns.price_search import search_price
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.solvers.columns.round_utilities import RoundUtilities
+
+
+def price_then_greedy(utilities: RoundUtilities) -> Allocation:
+    """Return the allocation of the best responses to the best price.
+
+    Parameters
+    ----------
+    utilities
+        Utilities of a round of a finite power.
+
+    Examples
+    --------
+    >>> from goodalloc.data import generate
+    >>> from goodalloc.models import violations
+    >>> from goodalloc.solvers.columns import TabulatedUtilities, price_then_greedy
+    >>> instance = generate(seed=0, jobs=100, nodes=16, gpus_per_node=4)
+    >>> violations(instance, price_then_greedy(TabulatedUtilities(instance)))
+    ()
+    """
+    columns = utilities.columns
+    whole = utilities.best(slice(0, columns.num_jobs))
+    reference = float(power_mean(whole.max(axis=1), columns.rules.power))
+    cost = column_costs(utilities, reference, columns.rules.power)
+    found = search_price(cost, columns.cluster.num_gpus)
+    return place_replicas(utilities, found.fewest.astype(np.int64))
