@@ -182,6 +182,7 @@ OTHERS: Mapping[str, Entry] = {
         "Two types of GPU and few cores: co-adapted, by shares, by Synergy-TUNE",
         "comparisons.mixed_cluster:MIXED_CLUSTER",
         minutes=15,
+        clocked=("decision_ms", "worst_decision_ms"),
     ),
     "restrictions": Entry(
         "What Sia's shapes, rounding and later placement cost a round",
@@ -210,7 +211,9 @@ OTHERS: Mapping[str, Entry] = {
         minutes=0.6,
     ),
     "themis": Entry(
-        "Themis's auctions beside exact finish-time fairness", "classical.themis_replay:THEMIS"
+        "Themis's auctions beside exact finish-time fairness",
+        "classical.themis_replay:THEMIS",
+        clocked=("decision_ms",),
     ),
     "family": Entry(
         "family: all policies on one workload, judged by three objectives",

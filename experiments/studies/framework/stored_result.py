@@ -35,7 +35,7 @@ from goodalloc.experiments.support.tasks import origin_of
 from goodalloc.models.support.validation import require_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from goodalloc.experiments.studies.framework.records import Rows
@@ -99,6 +99,10 @@ class ResultOrigin:
         return changed_modules(self.modules)
 
 
+#: Difference of two numbers that counts as none: bounds of an optimum differ in their last digits.
+ROUNDING = 1e-12
+
+
 @dataclass(frozen=True)
 class StoredResult:
     """Rows of a study with their origin.
@@ -143,6 +147,8 @@ class Confirmation(NamedTuple):
         The present commit.
     study
         Name of the study's module, below `goodalloc`.
+    part
+        Whether only some workloads of the quick run are run again.
     """
 
     rows: Rows
@@ -150,6 +156,7 @@ class Confirmation(NamedTuple):
     modules: Mapping[str, str]
     commit: str
     study: str
+    part: bool = False
 
 
 def confirm_stored(folder: Path, name: str, sample: StoredResult, now: Confirmation) -> None:
@@ -169,37 +176,80 @@ def confirm_stored(folder: Path, name: str, sample: StoredResult, now: Confirmat
     Raises
     ------
     ValueError
-        If a row differs, or a module changed that took no part in the stored quick run.
+        If a row differs, or a module changed that took no part in the stored quick run, or in this
+        one.
     """
     stored = read_stored(folder, name)
     changed = taking_part(now.study, stored.origin.changed_modules)
-    unseen = [one for one in changed if one not in sample.origin.modules]
+    took_part = sample.origin.modules.keys() & (now.modules if now.part else sample.origin.modules)
+    unseen = [one for one in changed if one not in took_part]
     if unseen:
         raise ValueError(
             f"Result '{name}': module {unseen[0]} changed and took no part in the quick run; "
             "expected a whole run with --store."
         )
     rows = _read_rows(csv_text(now.rows, tuple(now.rows[0])))
-    if len(rows) != len(sample.rows):
-        raise ValueError(
-            f"Result '{name}': the quick run has {len(rows)} rows, and its stored one "
-            f"{len(sample.rows)}; expected a whole run with --store."
-        )
     ignored = {*now.clocked, "version"}
-    for index, (before, after) in enumerate(zip(sample.rows, rows, strict=True), start=1):
-        for column in before.keys() - ignored:
-            if before[column] != after.get(column):
-                raise ValueError(
-                    f"Result '{name}': in row {index} of the quick run {column} is "
-                    f"{shown(after.get(column))}, and was {shown(before[column])}; expected a "
-                    "whole run with --store."
-                )
+    if now.part:
+        _require_part(name, rows, sample.rows, ignored | {"workload_numbers"})
+    else:
+        _require_same(name, rows, sample.rows, ignored)
     for result in (stored, sample):
         before = code_digests(taking_part(now.study, result.origin.modules))
         there = {module: digest for module, digest in before.items() if digest != GONE}
         modules = there | dict(now.modules)
         origin = replace(result.origin, modules=dict(sorted(modules.items())), confirmed=now.commit)
         _write_origin(folder, result.name, origin)
+
+
+def _require_same(
+    name: str,
+    rows: Sequence[Mapping[str, str]],
+    stored: Sequence[Mapping[str, str]],
+    ignored: set[str],
+) -> None:
+    """Refuse rows that are not the stored ones."""
+    if len(rows) != len(stored):
+        raise ValueError(
+            f"Result '{name}': the quick run has {len(rows)} rows, and its stored one "
+            f"{len(stored)}; expected a whole run with --store."
+        )
+    for index, (before, after) in enumerate(zip(stored, rows, strict=True), start=1):
+        for column in before.keys() - ignored:
+            if not _agree(before[column], after.get(column)):
+                raise ValueError(
+                    f"Result '{name}': in row {index} of the quick run {column} is "
+                    f"{shown(after.get(column))}, and was {shown(before[column])}; expected a "
+                    "whole run with --store."
+                )
+
+
+def _agree(before: str, after: str | None) -> bool:
+    """Return whether two cells are equal, numbers but for their rounding."""
+    if before == after or after is None:
+        return before == after
+    try:
+        return abs(float(before) - float(after)) <= ROUNDING
+    except ValueError:
+        return False
+
+
+def _require_part(
+    name: str,
+    rows: Sequence[Mapping[str, str]],
+    stored: Sequence[Mapping[str, str]],
+    ignored: set[str],
+) -> None:
+    """Refuse rows of which one is not among the stored ones."""
+    for index, after in enumerate(rows, start=1):
+        if not any(
+            all(_agree(before[column], after.get(column)) for column in before.keys() - ignored)
+            for before in stored
+        ):
+            raise ValueError(
+                f"Result '{name}': row {index} of the quick run is none of the stored ones; "
+                "expected a whole run with --store."
+            )
 
 
 def write_stored(

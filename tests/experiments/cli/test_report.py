@@ -221,3 +221,34 @@ def test_a_task_whose_origin_cannot_be_read_is_refused_before_its_work(
     assert main(command) != 0
     assert f"File '{origin}' tells no origin of records" in capsys.readouterr().err
     assert origin.read_text(encoding="utf-8") == "{"
+
+
+@pytest.mark.parametrize(
+    ("seed", "module", "words"),
+    [
+        ("0", "models.round.job", ""),
+        ("9", "models.round.job", "row 1 of the quick run is none of the stored ones"),
+        ("0", "models.round.mode", "module models.round.job changed and took no part"),
+    ],
+)
+def test_some_workloads_of_a_quick_run_confirm_it(
+    tmp_path: Path, seed: str, module: str, words: str
+) -> None:
+    """If their rows are among the stored ones, and what changed took part this time, too."""
+    found = documents.stored_result("hesrpt-quick")
+    rows = [dict(row) | {"workload_numbers": "1 2"} for row in found.rows]
+    modules = {**found.origin.modules, "models.round.job": "00000000"}
+    origin = replace(found.origin, modules=modules, confirmed="")
+    write_stored(tmp_path, "hesrpt", rows, None, origin)
+    write_stored(tmp_path, "hesrpt-quick", rows, None, origin)
+    sample = read_stored(tmp_path, "hesrpt-quick")
+    part = [rows[0] | {"seed": seed, "workload_numbers": "1"}]
+    study = "experiments.studies.classical.hesrpt"
+    now = Confirmation(part, (), code_digests([module]), "2" * 40, study, part=True)
+    if words:
+        with pytest.raises(ValueError, match=words):
+            confirm_stored(tmp_path, "hesrpt", sample, now)
+    else:
+        confirm_stored(tmp_path, "hesrpt", sample, now)
+    told = read_stored(tmp_path, "hesrpt").origin
+    assert told.changed_modules == (("models.round.job",) if words else ())
