@@ -35,6 +35,7 @@ WITHOUT_EFFECT = (
     "experiments.studies.framework.result_document",
     "experiments.studies.framework.stored_result",
     "experiments.support",
+    "solvers.policies.policy_table",
 )
 
 
