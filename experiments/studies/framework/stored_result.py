@@ -176,13 +176,11 @@ def confirm_stored(folder: Path, name: str, sample: StoredResult, now: Confirmat
     Raises
     ------
     ValueError
-        If a row differs, or a module changed that took no part in the stored quick run, or in this
-        one.
+        If a row differs, or a module changed that took no part in the stored quick run.
     """
     stored = read_stored(folder, name)
     changed = taking_part(now.study, stored.origin.changed_modules)
-    took_part = sample.origin.modules.keys() & (now.modules if now.part else sample.origin.modules)
-    unseen = [one for one in changed if one not in took_part]
+    unseen = [one for one in changed if one not in sample.origin.modules]
     if unseen:
         raise ValueError(
             f"Result '{name}': module {unseen[0]} changed and took no part in the quick run; "
