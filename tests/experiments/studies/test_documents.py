@@ -69,7 +69,6 @@ def test_no_table_of_results_is_without_a_source() -> None:
 LATE = {
     "artifact": "35 minutes; the same replays are confirmed by fig7, fig8a and exactness",
     "artifact-quick": "66 minutes of the genetic algorithm, whose code has not changed",
-    "scale-quick": "15 minutes",
 }
 
 
