@@ -226,7 +226,7 @@ def test_no_liar_is_believed_in_the_gap_benchmark(gap_rows: list[dict[str, str]]
 @pytest.mark.parametrize(
     "changes",
     [
-        {"bound": "0.34", "evidence": "solver", "bound_source": "knapsack"},
+        {"bound": "0.34", "evidence": "solver", "bound_source": "pattern program"},
         {"bound": "0.34", "evidence": "prices"},
         {"bound": "0.34", "evidence": "given"},
         {"bound": "0.34", "gap": "0.0", "status": "optimal"},
@@ -436,7 +436,7 @@ class Lying:
             placements,
             instance=round_.instance(OSDI21),
             bound=self.bound,
-            bound_source="knapsack",
+            bound_source="pattern program",
             evidence=Evidence.PRICES,
         )
 

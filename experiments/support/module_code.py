@@ -19,7 +19,8 @@ from goodalloc.experiments.support.version import PACKAGES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-#: Rooms and modules that show results or list what there is, and do not change any.
+#: Rooms and modules that show results or list what there is, and do not change any. Entries of the
+#: table of policies keep their meaning (`tests/solvers/policies/test_policy_table.py`).
 WITHOUT_EFFECT = (
     "experiments.cli",
     "experiments.live.live_policies",

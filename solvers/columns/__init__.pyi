@@ -10,6 +10,7 @@ from .price_search import BestPrice as BestPrice
 from .price_search import search_price as search_price
 from .price_search import search_served as search_served
 from .priced_greedy import price_then_greedy as price_then_greedy
+from .relative_costs import costs_below_best as costs_below_best
 from .round_utilities import ArrayRound as ArrayRound
 from .round_utilities import RoundUtilities as RoundUtilities
 from .round_utilities import TabulatedUtilities as TabulatedUtilities

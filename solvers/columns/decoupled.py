@@ -12,8 +12,8 @@ convex) are decoupled by a copy *z* of *x*, and solved in turn:
         + \tfrac{\rho}{2} \|z_j - x_j - u_j\|^2, \qquad u \mathrel{+}= x - z,                (2)
 
 each for all blocks and for all jobs at once. The penalty follows the residuals, and iterations end
-when both are small, with the numbers of DeDe's own experiments; shares are then rounded, and placed
-as in `placing.py`.
+when both are small, within the tolerance and the range of DeDe's published code; shares are then
+rounded, and placed as in `placing.py`.
 
 References
 ----------
@@ -27,9 +27,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.models.round.generalised_mean import power_mean
-from goodalloc.solvers.columns.column_choices import column_costs
 from goodalloc.solvers.columns.placing import place_replicas
+from goodalloc.solvers.columns.relative_costs import costs_below_best
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -69,15 +68,12 @@ def decouple(utilities: RoundUtilities, *, penalty: float = 1.0) -> Allocation:
     >>> violations(instance, decouple(TabulatedUtilities(instance)))
     ()
     """
-    columns = utilities.columns
-    whole = utilities.best(slice(0, columns.num_jobs))
-    reference = float(power_mean(whole.max(axis=1), columns.rules.power))
-    cost = column_costs(utilities, reference, columns.rules.power)
+    cost, cluster = costs_below_best(utilities), utilities.columns.cluster
     slope = convex_slopes(cost)
     slope /= np.abs(slope[:, 0]).mean()
-    blocks = np.array_split(columns.cluster.node_gpus, min(columns.cluster.num_nodes, MOST_BLOCKS))
+    blocks = np.array_split(cluster.node_gpus, min(cluster.num_nodes, MOST_BLOCKS))
     shares = _alternate(slope, np.array([float(block.sum()) for block in blocks]), penalty)
-    return place_replicas(utilities, _rounded(shares, cost, columns.cluster.num_gpus))
+    return place_replicas(utilities, _rounded(shares, cost, cluster.num_gpus))
 
 
 def convex_slopes(cost: Float[Floats, "jobs gpus"]) -> Float[Floats, "jobs steps"]:

@@ -2,7 +2,7 @@
 
 The two stages of CvxCluster, on rounds of this package: a relaxation gives the price of a GPU, and
 at that price every job is placed with what it then wants most. GPUs that nobody wants at the price
-stay free. Jobs are placed as in `placing.py`, which is no worse than one job after the other.
+stay free. Jobs are placed as in `placing.py`, by counts of equal nodes.
 
 References
 ----------
@@ -14,12 +14,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from goodalloc.models.round.generalised_mean import power_mean
-from goodalloc.solvers.columns.column_choices import column_costs
 from goodalloc.solvers.columns.placing import place_replicas
 from goodalloc.solvers.columns.price_search import search_price
+from goodalloc.solvers.columns.relative_costs import costs_below_best
 
 if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Allocation
@@ -43,9 +40,5 @@ def price_then_greedy(utilities: RoundUtilities) -> Allocation:
     >>> violations(instance, price_then_greedy(TabulatedUtilities(instance)))
     ()
     """
-    columns = utilities.columns
-    whole = utilities.best(slice(0, columns.num_jobs))
-    reference = float(power_mean(whole.max(axis=1), columns.rules.power))
-    cost = column_costs(utilities, reference, columns.rules.power)
-    found = search_price(cost, columns.cluster.num_gpus)
-    return place_replicas(utilities, found.fewest.astype(np.int64))
+    found = search_price(costs_below_best(utilities), utilities.columns.cluster.num_gpus)
+    return place_replicas(utilities, found.fewest)

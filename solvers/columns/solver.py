@@ -79,11 +79,9 @@ def solve_columns(columns: RoundColumns) -> ColumnAnswer:
     wanted = wanted_replicas(utilities)
     watch.end("prices")
     allocation = place_replicas(utilities, wanted.replicas)
-    value = utilities.fitness(allocation)
-    if value < wanted.bound and wanted.fewest is not wanted.replicas:
-        cautious = place_replicas(utilities, wanted.fewest)
-        if utilities.fitness(cautious) > value:
-            allocation = cautious
+    if wanted.price is None and utilities.fitness(allocation) < wanted.bound:
+        cautious = place_replicas(utilities, wanted.fewest)  # which a level alone asks for
+        allocation = max(allocation, cautious, key=utilities.fitness)
     watch.end("packing")
     if broken := column_violations(columns, allocation):
         raise AssertionError(f"The packing breaks a rule: {broken[0]}")
