@@ -429,7 +429,7 @@ def test_the_bound_of_a_policy_of_ones_own_is_no_proof(folder: Folder) -> None:
     assert "optimal" not in folder.lines[-1]
     folder.decide("pollux")
     row = json.loads((folder.path / DECISIONS).read_text().splitlines()[-1])
-    assert row["bound_source"] == "pattern program"
+    assert row["bound_source"] == "knapsack"
     assert row["evidence"] in ("prices", "solver")
     assert "optimal" in folder.lines[-1]
 
