@@ -58,6 +58,7 @@ ROOMS = {
         "heuristics",
         "power_mean",
         "modes",
+        "mode_columns",
         "certificates",
         "exact",
         "genetic",

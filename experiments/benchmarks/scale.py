@@ -9,7 +9,8 @@ price, as CvxCluster), ``dede`` (DeDe's alternating subproblems; both at finite 
 and ``highs``, which decides instances; up to `--exact` jobs ``programs`` (``highs`` without the
 road by one price) and ``greedy``, too. The bound of ``price`` certifies the gaps of the others.
 There are as many GPUs as jobs. Jobs of one application and progress share a model, or (`--own`)
-each has its own.
+each has its own. Rounds of ten modes on three types of GPU with cores (`--mode-sizes`) come last,
+decided by prices of pools (``pools``), with as many GPUs as jobs and with twice as many.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goodalloc.data.rounds.column_rounds import generate_columns
+from goodalloc.data.rounds.mode_column_rounds import generate_mode_columns
 from goodalloc.experiments.benchmarks.measurements import (
     ended_by_control_c,
     measurement_parser,
@@ -39,12 +41,14 @@ from goodalloc.solvers.columns.priced_greedy import price_then_greedy
 from goodalloc.solvers.columns.solver import solve_columns
 from goodalloc.solvers.columns.split import joined, split_round
 from goodalloc.solvers.interface.stop import Stop
+from goodalloc.solvers.mode_columns.solver import solve_mode_columns
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
     from goodalloc.data.rounds.drawn_jobs import State
+    from goodalloc.models.columns.mode_columns import ModeColumns
     from goodalloc.models.columns.round_columns import RoundColumns
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.solvers.columns.round_utilities import RoundUtilities
@@ -56,6 +60,11 @@ POWERS = (1.0, 0.0, -1.0, -10.0, -math.inf)
 STATES: tuple[State, ...] = ("cold", "disturbed", "settled")
 GPUS = (4, 8)
 
+#: Powers and jobs per GPU of rounds of modes, and the GPUs of their cluster of scale 1.
+MODE_POWERS = (0.0, -1.0)
+LOADS = (0.5, 1.0)
+MODE_GPUS = 64
+
 #: Time limit in seconds of the solvers of instances.
 PATIENCE = 600.0
 
@@ -64,7 +73,7 @@ LEAST_SHARED_POWER = -1.0
 
 
 class Measurement(NamedTuple):
-    """Row of the table."""
+    """Row of the table; `gpus_per_node` is the most that a node has, and `load` jobs per GPU."""
 
     jobs: int
     nodes: int
@@ -83,6 +92,9 @@ class Measurement(NamedTuple):
     price_seconds: float | None = None
     packing_seconds: float | None = None
     check_seconds: float | None = None
+    choice_seconds: float | None = None
+    modes: int = 1
+    load: float = 1.0
 
 
 class Way(NamedTuple):
@@ -186,6 +198,36 @@ def measure(
     return rows
 
 
+def measure_modes(columns: ModeColumns, state: str, load: float) -> Measurement:
+    """Decide a round of modes by prices of pools."""
+    wall, processor = time.perf_counter(), time.process_time()
+    answer = solve_mode_columns(columns)
+    row = Measurement(
+        jobs=columns.num_jobs,
+        nodes=columns.cluster.num_nodes,
+        gpus_per_node=int(columns.cluster.node_gpus.max()),
+        state=state,
+        power=columns.rules.power,
+        own=0.0,
+        kinds=columns.num_kinds,
+        way="pools",
+        seconds=time.perf_counter() - wall,
+        processor_seconds=time.process_time() - processor,
+        fitness=answer.fitness,
+        gap=answer.gap,
+        peak_gib=peak_gib(),
+        table_seconds=answer.seconds["table"],
+        price_seconds=answer.seconds["prices"],
+        packing_seconds=answer.seconds["packing"],
+        check_seconds=answer.seconds["check"],
+        choice_seconds=answer.seconds["choices"],
+        modes=len(columns.modes),
+        load=load,
+    )
+    LOGGER.info("%d jobs of modes, p = %g: %.3g s", row.jobs, row.power, row.seconds)
+    return row
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmark from the command line.
 
@@ -206,6 +248,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--own", type=float, nargs="+", default=[0.0, 0.1], help="how far models are jobs' own"
     )
+    parser.add_argument(
+        "--mode-sizes",
+        type=whole(1),
+        nargs="*",
+        default=[1_000, 10_000, 100_000],
+        help="numbers of jobs of rounds of modes",
+    )
     parser.add_argument("--seed", type=whole(0), default=0)
     parser.add_argument("--picture", type=Path, help="picture of the growth")
     given = parser.parse_args(argv)
@@ -217,12 +266,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         for power in given.powers:
             peers = peers_of(jobs, power, given) if own == 0.0 else []
             rows += measure(replace(drawn, rules=Rules(power=power)), state, own, peers)
+    plain = list(rows)
+    for jobs, load, state in product(given.mode_sizes, LOADS, given.states):
+        scale = max(round(jobs / load / MODE_GPUS), 1)
+        drawn_modes = generate_mode_columns(given.seed, jobs, scale, state=state)
+        for power in MODE_POWERS:
+            columns = replace(drawn_modes, rules=Rules(power=power))
+            rows.append(measure_modes(columns, state, load))
     write_measurements(Measurement._fields, rows, given.out)
     if given.picture is not None:
         from goodalloc.experiments.reporting.growth_plot import plot_growth
         from goodalloc.experiments.reporting.plots import save
 
-        save(plot_growth(rows), given.picture)
+        save(plot_growth(plain), given.picture)
     return 0
 
 

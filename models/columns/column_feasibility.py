@@ -1,7 +1,7 @@
 """Independent checker of allocations of rounds in columns, straight from the rules.
 
-It counts in whole numbers and shares no code with the solvers; `models/round/feasibility.py` states
-the rules, and checks the same rounds job by job.
+It shares no code with the solvers; `models/round/feasibility.py` states the rules, and checks the
+same rounds job by job.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from goodalloc.models.columns.mode_columns import ModeColumns
 from goodalloc.models.round.feasibility import Violation
+from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +28,7 @@ def column_violations(columns: RoundColumns, allocation: Allocation) -> tuple[Vi
     Parameters
     ----------
     columns
-        The round.
+        The round, with modes or without.
     allocation
         The allocation.
 
@@ -73,6 +75,38 @@ def _found(columns: RoundColumns, allocation: Allocation) -> Iterator[Violation]
         yield Violation("interference", text)
     if (allocation.replicas < 1).any():
         yield Violation("entry", "An entry of the allocation has no replica.")
+    if isinstance(columns, ModeColumns):
+        yield from _in_modes(columns, allocation)
+
+
+def _in_modes(columns: ModeColumns, allocation: Allocation) -> Iterator[Violation]:
+    """Generate the violations of types of GPU and of resources."""
+    unknown = (allocation.mode < 0) | (allocation.mode >= len(columns.modes))
+    if (job := _first(unknown)) is not None:
+        text = f"Job {job} is in mode {allocation.mode[job]}; it has {len(columns.modes)} modes."
+        yield Violation("mode", text)
+        return
+    cluster, names = columns.cluster, columns.cluster.resource_names
+    used, mode = np.zeros((cluster.num_nodes, len(names))), allocation.mode[allocation.job]
+    for index, one in enumerate(columns.modes):
+        there = mode == index
+        node = allocation.node[there]
+        for name, amount in one.resources:
+            taken = amount * allocation.replicas[there]
+            np.add.at(used[:, names.index(name)], node, taken)
+        if one.gpu_type:
+            types = np.array([group.gpu_type for group in cluster.groups])
+            wrong = types[cluster.node_group[node]] != one.gpu_type
+            if (entry := _first(wrong)) is not None:
+                job = int(allocation.job[there][entry])
+                text = f"Job {job} is on node {node[entry]} in mode '{one.name}', which runs on "
+                yield Violation("gpu_type", f"{text}'{one.gpu_type}'.")
+    had = cluster.node_resources
+    for index, name in enumerate(names):
+        over = used[:, index] > had[:, index] * (1.0 + RESOURCE_TOLERANCE)
+        if (node := _first(over)) is not None:
+            text = f"Node {node} holds {used[node, index]:g} {name}; it has {had[node, index]:g}."
+            yield Violation("resource", text)
 
 
 def _first(wrong: Flags) -> int | None:

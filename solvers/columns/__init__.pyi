@@ -14,6 +14,7 @@ from .relative_costs import costs_below_best as costs_below_best
 from .round_utilities import ArrayRound as ArrayRound
 from .round_utilities import RoundUtilities as RoundUtilities
 from .round_utilities import TabulatedUtilities as TabulatedUtilities
+from .seconds import SecondsOfParts as SecondsOfParts
 from .solver import ColumnAnswer as ColumnAnswer
 from .solver import solve_columns as solve_columns
 from .split import Part as Part

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from goodalloc.models.columns.column_feasibility import column_violations
 from goodalloc.models.columns.utilities_by_kind import column_utilities
 from goodalloc.solvers.columns.placing import place_replicas
+from goodalloc.solvers.columns.seconds import SecondsOfParts
 from goodalloc.solvers.columns.whole_numbers import GREATEST_POWER, wanted_replicas
 
 if TYPE_CHECKING:
@@ -73,33 +73,19 @@ def solve_columns(columns: RoundColumns) -> ColumnAnswer:
         raise ValueError(
             f"Round: power is {power:g}; expected at most {GREATEST_POWER:g} in columns."
         )
-    watch = _Watch()
+    seconds = SecondsOfParts()
     utilities = column_utilities(columns)
-    watch.end("table")
+    seconds.end("table")
     wanted = wanted_replicas(utilities)
-    watch.end("prices")
+    seconds.end("prices")
     allocation = place_replicas(utilities, wanted.replicas)
     if wanted.price is None and utilities.fitness(allocation) < wanted.bound:
         cautious = place_replicas(utilities, wanted.fewest)  # which a level alone asks for
         allocation = max(allocation, cautious, key=utilities.fitness)
-    watch.end("packing")
+    seconds.end("packing")
     if broken := column_violations(columns, allocation):
         raise AssertionError(f"The packing breaks a rule: {broken[0]}")
     value = utilities.fitness(allocation)
-    watch.end("check")
+    seconds.end("check")
     gap = max(1.0 - value / wanted.bound, 0.0)
-    return ColumnAnswer(allocation, value, wanted.bound, wanted.price, gap, watch.seconds)
-
-
-class _Watch:
-    """Seconds of the parts of a solution."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._begin = time.perf_counter()
-
-    def end(self, part: str) -> None:
-        """End a part."""
-        now = time.perf_counter()
-        self.seconds[part] = now - self._begin
-        self._begin = now
+    return ColumnAnswer(allocation, value, wanted.bound, wanted.price, gap, seconds.found)

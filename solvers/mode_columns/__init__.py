@@ -1,0 +1,5 @@
+"""Rounds of many jobs with modes: prices of pooled resources, whole numbers, nodes, and a proof."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

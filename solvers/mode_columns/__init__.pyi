@@ -1,0 +1,10 @@
+from .choice_pools import STAY as STAY
+from .choice_pools import PooledChoices as PooledChoices
+from .choice_pools import pooled_choices as pooled_choices
+from .node_units import NodeUnits as NodeUnits
+from .pool_prices import PoolPrices as PoolPrices
+from .pool_prices import search_pool_prices as search_pool_prices
+from .priced_classes import PricedClasses as PricedClasses
+from .solver import ModeColumnAnswer as ModeColumnAnswer
+from .solver import solve_mode_columns as solve_mode_columns
+from .worth_search import best_pool_prices as best_pool_prices

@@ -1,0 +1,327 @@
+"""Nodes for chosen modes and replicas of many jobs, by patterns of nodes.
+
+Jobs that stay come first. The relaxed packing (`seat_program.py`) tells in which sizes the
+distributed ones are best split. All jobs are pieces on one node each then; pieces of equal demand
+are one item of the packing program, and whole numbers of its patterns fill most nodes at once. It
+is solved again for what is left.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from goodalloc.formulations.mode_rounds.node_items import without_stays
+from goodalloc.models.round.allocation import Allocation
+from goodalloc.models.support.tolerances import SMALLEST_DIVISOR, WHOLE_TOLERANCE
+from goodalloc.solvers.mode_columns.seat_program import (
+    Room,
+    Wanted,
+    packing_program,
+    relaxed_packing,
+)
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
+    from goodalloc.models.support.array_types import Flags, Floats, Indices
+    from goodalloc.solvers.interface.watch import Watch
+    from goodalloc.solvers.mode_columns.node_units import NodeUnits
+    from goodalloc.solvers.mode_columns.seat_program import Seats
+
+#: Times that patterns are found anew for the pieces and nodes that are left.
+MOST_DIVES = 60
+
+#: Node of a job that is on none, or on several.
+NOWHERE = -1
+
+
+class _Pieces(NamedTuple):
+    """Parts of jobs on one node each: job, replicas, whether the job is distributed."""
+
+    job: Indices
+    replicas: Indices
+    apart: Flags
+
+
+class NodeFilling:
+    """Placements under construction.
+
+    Parameters
+    ----------
+    units
+        Units of the round.
+    mode, replicas
+        Mode and replicas that every job is to have, shape (jobs,).
+
+    Attributes
+    ----------
+    units
+        Units of the round.
+    mode, replicas
+        Those of every job, as they are or are to be.
+    where
+        Node of every job that is on one node, `NOWHERE` for others; shape (jobs,).
+    free
+        Free units of every node, shape (nodes, 1 + resources).
+    """
+
+    def __init__(
+        self, units: NodeUnits, mode: Int[Indices, " jobs"], replicas: Int[Indices, " jobs"]
+    ) -> None:
+        self.units, self.mode, self.replicas = units, mode.copy(), replicas.copy()
+        self._columns = units.columns
+        self.free = units.capacity.copy()
+        self.where = np.full(self._columns.num_jobs, NOWHERE)
+        self._spread = np.zeros(self._columns.num_jobs, dtype=bool)
+        self._closed = np.zeros(len(self.free), dtype=bool)
+        self._several = np.zeros((0, 3), dtype=np.int64)
+        self._home = np.full(self._columns.num_jobs, NOWHERE)
+
+    @property
+    def unplaced(self) -> Int[Indices, " unplaced"]:
+        """Jobs that are to have replicas and have none."""
+        return np.flatnonzero((self.replicas > 0) & ~self.placed)
+
+    @property
+    def placed(self) -> Bool[Flags, " jobs"]:
+        """Whether a job has nodes, shape (jobs,)."""
+        return np.asarray((self.where != NOWHERE) | self._spread)
+
+    def taken(self, jobs: Int[Indices, " some"]) -> Int[Indices, "some demands"]:
+        """Return the units that whole jobs take."""
+        return self.units.taken(self.mode[jobs], self.replicas[jobs])
+
+    def keep(self, stays: Bool[Flags, " jobs"]) -> None:
+        """Leave jobs where they are; of distributed ones on a node only the first may stay."""
+        current, stays = self._columns.current, stays.copy()
+        if self._columns.rules.interference_avoidance:
+            entries = np.flatnonzero(((current.job_nodes > 1) & stays)[current.job])
+            _, first = np.unique(current.node[entries], return_index=True)
+            later = np.ones(entries.size, dtype=bool)
+            later[first] = False
+            stays[current.job[entries[later]]] = False
+        kept = stays[current.job]
+        job, node, replicas = current.job[kept], current.node[kept], current.replicas[kept]
+        np.subtract.at(self.free, node, self.units.taken(self.mode[job], replicas))
+        alone = current.job_nodes[job] == 1
+        self.where[job[alone]] = self._home[job[alone]] = node[alone]
+        self._add_several(job[~alone], node[~alone], replicas[~alone])
+
+    def _add_several(self, job: Indices, node: Indices, replicas: Indices) -> None:
+        """Record pieces of distributed jobs."""
+        self._closed[node] = True
+        self._spread[job] = True
+        self._several = np.concatenate([self._several, np.stack([job, node, replicas], axis=1)])
+
+    def mixed(self, types: Int[Indices, " some"]) -> Int[Indices, " nodes"]:
+        """Return the nodes of some types with free GPUs, or with a job of one node that moved."""
+        some = self.free[:, 0] > 0
+        some[self.where[(self.where != NOWHERE) & (self.where != self._home)]] = True
+        return np.flatnonzero(some & np.isin(self.units.node_type, types))
+
+    def release(self, nodes: Int[Indices, " some"]) -> Int[Indices, " jobs"]:
+        """Take the jobs of one node off some nodes, and return them; they may come back."""
+        jobs = np.flatnonzero(np.isin(self.where, nodes))
+        np.add.at(self.free, self.where[jobs], self.taken(jobs))
+        self.where[jobs] = NOWHERE
+        return jobs
+
+    def fill(
+        self,
+        one: Int[Indices, " some"],
+        several: Int[Indices, " others"],
+        worth: Float[Floats, " jobs"],
+        watch: Watch,
+    ) -> None:
+        """Place jobs by whole numbers of patterns, as far as they fit.
+
+        Parameters
+        ----------
+        one, several
+            Jobs of one node, and distributed ones.
+        worth
+            What it is worth to place each of all jobs.
+        watch
+            The clock of the solve.
+        """
+        if not one.size + several.size:
+            return
+        jobs = np.concatenate([one, several])
+        wanted = Wanted(
+            self.mode[jobs],
+            self.replicas[jobs],
+            np.arange(jobs.size) >= one.size,
+            np.ones(jobs.size),
+        )
+        room = Room(self.free, self._closed)
+        pieces = self._split(one, several, relaxed_packing(self.units, wanted, room, watch)[1])
+        worth = worth[pieces.job] * pieces.replicas / self.replicas[pieces.job]
+        node = np.full(pieces.job.size, NOWHERE)
+        for _ in range(MOST_DIVES):
+            left = np.flatnonzero(node == NOWHERE)
+            if not left.size or not (self.free[:, 0] > 0).any():
+                break
+            rest = _Pieces(pieces.job[left], pieces.replicas[left], pieces.apart[left])
+            node[left] = self._by_patterns(rest, worth[left], watch)
+            if (node[left] == NOWHERE).all():
+                break
+        self._settle(pieces, node)
+        self._spread_out(several[~self._spread[several]])
+
+    def _settle(self, pieces: _Pieces, node: Indices) -> None:
+        """Record where pieces are; those of a distributed job that lacks some are free again."""
+        apart, there = pieces.apart, node != NOWHERE
+        lost = np.isin(pieces.job, pieces.job[apart & ~there]) & apart & there
+        taken = self.units.taken(self.mode[pieces.job[lost]], pieces.replicas[lost])
+        np.add.at(self.free, node[lost], taken)
+        self._closed[node[lost]] = False
+        self.where[pieces.job[~apart]] = node[~apart]
+        kept = apart & there & ~lost
+        self._add_several(pieces.job[kept], node[kept], pieces.replicas[kept])
+
+    def _spread_out(self, jobs: Indices) -> None:
+        """Place distributed jobs on the nodes with most room for them, as far as they fit."""
+        avoids = self._columns.rules.interference_avoidance
+        for job in jobs[np.argsort(-self.replicas[jobs], kind="stable")].tolist():
+            mode, left = int(self.mode[job]), int(self.replicas[job])
+            usable = self.units.node_type == self.units.mode_type[mode]
+            if avoids:
+                usable &= ~self._closed
+            nodes = np.flatnonzero(usable)
+            each = np.maximum(self.units.taken(np.array(mode), np.array(1)), SMALLEST_DIVISOR)
+            room = (self.free[nodes] // each).min(axis=1).astype(np.int64)
+            order = np.argsort(-room, kind="stable")[: self._columns.rules.max_nodes_per_job]
+            given = np.minimum(room[order], left)
+            given[:1] = np.minimum(given[:1], left - 1)  # on two nodes at least
+            given = np.minimum(given, np.maximum(left - (np.cumsum(given) - given), 0))
+            if given.sum() < left:
+                continue
+            there = given > 0
+            nodes, given = nodes[order[there]], given[there]
+            np.subtract.at(self.free, nodes, self.units.taken(np.full(nodes.size, mode), given))
+            self._add_several(np.full(nodes.size, job), nodes, given)
+
+    def _split(self, one: Indices, several: Indices, seats: Seats) -> _Pieces:
+        """Return the pieces of jobs, those of distributed ones in the sizes that seats have."""
+        kinds = zip(seats.mode.tolist(), seats.replicas.tolist(), strict=True)
+        left_over = dict(zip(kinds, seats.number, strict=True))
+        job, replicas = [one], [self.replicas[one]]
+        for index in several.tolist():
+            mode, left = int(self.mode[index]), int(self.replicas[index])
+            seat = left_over[mode, left]
+            most, sizes = left - 1, []
+            while left:
+                most = min(int(self.units.most_per_node[mode]), most, left)
+                sizes.append(most - int(np.argmax(seat[most:0:-1])))  # the largest of equal ones
+                seat[sizes[-1]] -= 1.0
+                left -= sizes[-1]
+                most = left
+            job.append(np.full(len(sizes), index))
+            replicas.append(np.array(sizes))
+        apart = np.arange(sum(map(len, job))) >= one.size
+        return _Pieces(np.concatenate(job), np.concatenate(replicas), apart)
+
+    def _by_patterns(self, pieces: _Pieces, worth: Floats, watch: Watch) -> Indices:
+        """Return nodes for pieces by the whole patterns of one relaxation, or by one pattern."""
+        apart = self._columns.rules.interference_avoidance
+        mode = self.mode[pieces.job]
+        taken = self.units.taken(mode, pieces.replicas)
+        shared = (pieces.apart & apart).astype(np.int64)
+        keys = np.column_stack([shared, self.units.mode_type[mode], taken])
+        kinds, item, number = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
+        item, extra = item.reshape(-1), kinds[:, 0] > 0
+        items = without_stays(
+            code=kinds[~extra, 1],
+            units=kinds[~extra, 2:],
+            extra_code=kinds[extra, 1],
+            extra_units=kinds[extra, 2:],
+            extra_row=np.flatnonzero(extra),
+            extra_amount=np.ones(int(extra.sum())),
+            rows=len(kinds),
+        )
+        worth = np.bincount(item, worth) / number
+        room = Room(self.free, self._closed)
+        master, classes, usable = packing_program(self.units, items, worth, room, watch)
+        packed = master.solve(number.astype(float), classes.count, bounded=True)
+        whole = np.floor(packed.nodes + WHOLE_TOLERANCE).astype(np.int64)
+        if not whole.any() and whole.size:
+            whole[np.argmax(packed.nodes)] = int(packed.nodes.max() > WHOLE_TOLERANCE)
+        waiting = np.split(np.argsort(item, kind="stable"), np.cumsum(number)[:-1])
+        by_class = usable[np.argsort(classes.node_class, kind="stable")]
+        empty = np.split(by_class, np.cumsum(classes.count)[:-1])
+        seats: list[list[Indices]] = [[] for _ in waiting]
+        homes = self._homes(pieces.job, item, len(kinds))
+        for pattern, times in zip(master.patterns, whole.tolist(), strict=True):
+            own = empty[pattern.node_class]
+            if times and times < own.size and homes is not None:
+                back = np.minimum(homes[own][:, pattern.rows], pattern.amounts).sum(axis=1)
+                own = own[np.argsort(-back, kind="stable")]
+            nodes, empty[pattern.node_class] = own[:times], own[times:]
+            for row, amount in zip(pattern.rows.tolist(), pattern.amounts.tolist(), strict=True):
+                seats[row].append(np.repeat(nodes, int(amount)))
+        node = np.full(item.size, NOWHERE)
+        for members, found in zip(waiting, seats, strict=True):
+            if members.size and sum(seat.size for seat in found):
+                node[members] = _seated(self._home[pieces.job[members]], np.concatenate(found))
+        there = node != NOWHERE
+        np.subtract.at(self.free, node[there], taken[there])
+        if apart:
+            self._closed[node[there & pieces.apart]] = True
+        return node
+
+    def _homes(self, jobs: Indices, item: Indices, items: int) -> Indices | None:
+        """Return how many of the pieces of every item have a node as their home, by node."""
+        home = self._home[jobs]
+        there = home != NOWHERE
+        if not there.any():
+            return None
+        found = np.zeros((len(self.free), items), dtype=np.int64)
+        np.add.at(found, (home[there], item[there]), 1)
+        return found
+
+    def put(self, jobs: Int[Indices, " some"], nodes: Int[Indices, " some"]) -> None:
+        """Place jobs of one node."""
+        self.where[jobs] = nodes
+        np.subtract.at(self.free, nodes, self.taken(jobs))
+
+    def fullest(
+        self, mode: Int[Indices, " ways"], replicas: Int[Indices, " ways"]
+    ) -> Int[Indices, " ways"]:
+        """Return the node on which least is left beside each way to run, `NOWHERE` if none fits."""
+        some = np.flatnonzero(self.free[:, 0] > 0)
+        if not some.size:
+            return np.full(mode.size, NOWHERE)
+        units = self.units
+        keys = np.column_stack([units.node_type[some], self.free[some]])
+        rooms, first = np.unique(keys, axis=0, return_index=True)
+        fits = (rooms[None, :, 1:] >= units.taken(mode, replicas)[:, None]).all(axis=2)
+        fits &= rooms[None, :, 0] == units.mode_type[mode][:, None]
+        rest = np.where(fits, (rooms[:, 1:] / units.size).sum(axis=1), np.inf)
+        best = np.argmin(rest, axis=1)
+        return np.where(fits[np.arange(best.size), best], some[first[best]], NOWHERE)
+
+    def allocation(self) -> Allocation:
+        """Return the placements so far."""
+        alone = np.flatnonzero(self.where != NOWHERE)
+        single = np.stack([alone, self.where[alone], self.replicas[alone]], axis=1)
+        job, node, replicas = np.concatenate([single, self._several]).T
+        jobs, nodes = self._columns.num_jobs, self._columns.cluster.num_nodes
+        modes = np.where(self.placed, self.mode, 0)
+        return Allocation.from_entries(job, node, replicas, jobs, nodes, modes)
+
+
+def _seated(home: Indices, seats: Indices) -> Indices:
+    """Return a seat for every job as far as there are any, its home where that is among them."""
+    node = np.full(home.size, NOWHERE)
+    number = np.bincount(seats, minlength=int(max(home.max(), seats.max())) + 1)
+    order = np.argsort(home, kind="stable")
+    rank = np.arange(home.size) - np.searchsorted(home[order], home[order])
+    back = order[(home[order] != NOWHERE) & (rank < number[home[order]])]
+    node[back] = home[back]
+    np.subtract.at(number, home[back], 1)
+    left = np.repeat(np.arange(number.size), number)
+    others = np.flatnonzero(node == NOWHERE)[: left.size]
+    node[others] = left[: others.size]
+    return node

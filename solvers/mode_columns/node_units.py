@@ -1,0 +1,85 @@
+"""Nodes and modes of a round in whole units of GPUs and resources."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from goodalloc.formulations.mode_rounds.mode_choices import node_capacity
+from goodalloc.formulations.mode_rounds.resource_units import resource_grid
+from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
+
+    from goodalloc.formulations.mode_rounds.resource_units import ResourceGrid
+    from goodalloc.models.columns.mode_columns import ModeColumns
+    from goodalloc.models.support.array_types import Floats, Indices
+
+
+class NodeUnits:
+    """What nodes have, and what replicas take.
+
+    Parameters
+    ----------
+    columns
+        The round.
+
+    Attributes
+    ----------
+    columns
+        The round.
+    node_type, mode_type
+        Type of GPU of every node and mode.
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import generate_mode_columns
+    >>> from goodalloc.solvers.mode_columns import NodeUnits
+    >>> units = NodeUnits(generate_mode_columns(seed=0, jobs=40, scale=1))
+    >>> units.capacity[0].tolist(), units.grid.exact  # GPUs and pairs of cores
+    ([4, 8], True)
+    """
+
+    def __init__(self, columns: ModeColumns) -> None:
+        self.columns = columns
+        self.node_type = columns.cluster.node_type
+        self.mode_type = np.maximum(columns.prototype.mode_type, 0)
+
+    @cached_property
+    def grid(self) -> ResourceGrid:
+        """Units of GPUs and resources."""
+        return resource_grid(self.columns.prototype)
+
+    @cached_property
+    def capacity(self) -> Int[Indices, "nodes demands"]:
+        """Units of every node, shape (nodes, 1 + resources)."""
+        return np.maximum(self.grid.at_most(node_capacity(self.columns.prototype)), 0)
+
+    @cached_property
+    def size(self) -> Float[Floats, " demands"]:
+        """Units of the largest node, at least 1."""
+        return np.maximum(np.array(self.grid.shape) - 1.0, 1.0)
+
+    @cached_property
+    def most_per_node(self) -> Int[Indices, " modes"]:
+        """Most replicas of every mode that some node holds."""
+        found = np.zeros(len(self.columns.modes), dtype=np.int64)
+        for index, mode in enumerate(self.columns.modes):
+            for group in self.columns.cluster.groups:
+                if mode.gpu_type in ("", group.gpu_type):
+                    had = dict(group.resources)
+                    room = [
+                        int(had.get(name, 0.0) * (1.0 + RESOURCE_TOLERANCE) / taken)
+                        for name, taken in mode.resources
+                    ]
+                    found[index] = max(found[index], min([group.gpus, *room]))
+        return found
+
+    def taken(
+        self, mode: Int[Indices, ...], replicas: Int[Indices, ...]
+    ) -> Int[Indices, "... demands"]:
+        """Return the units that some replicas in a mode take."""
+        return self.grid.at_least(self.columns.prototype.mode_demand[mode] * replicas[..., None])

@@ -1,0 +1,182 @@
+"""Solver of rounds of modes in columns: prices of pools, whole choices, nodes, certified gap."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from goodalloc.formulations.basics.power_mean_cost import fitness_from_cost
+from goodalloc.models.columns.column_feasibility import column_violations
+from goodalloc.models.columns.utilities_by_mode import mode_column_utilities
+from goodalloc.solvers.columns.seconds import SecondsOfParts
+from goodalloc.solvers.columns.whole_numbers import GREATEST_POWER, MOST_SCALES, NEAR
+from goodalloc.solvers.interface.stop import Stop
+from goodalloc.solvers.interface.watch import Watch
+from goodalloc.solvers.mode_columns.choice_pools import STAY, pooled_choices
+from goodalloc.solvers.mode_columns.leftovers import Leftovers
+from goodalloc.solvers.mode_columns.node_filling import NodeFilling
+from goodalloc.solvers.mode_columns.node_units import NodeUnits
+from goodalloc.solvers.mode_columns.pool_prices import FIRST_SAMPLE, search_pool_prices
+from goodalloc.solvers.mode_columns.priced_classes import PricedClasses
+from goodalloc.solvers.mode_columns.whole_jobs import taken_choices, whole_jobs
+from goodalloc.solvers.mode_columns.worth_search import best_pool_prices
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jaxtyping import Float
+
+    from goodalloc.models.columns.mode_columns import ModeColumns
+    from goodalloc.models.columns.utilities_by_mode import ModeColumnUtilities
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.support.array_types import Floats, Indices
+    from goodalloc.solvers.mode_columns.choice_pools import PooledChoices
+
+#: Relative gap of the sample's prices, which only say what costs are relative to.
+SAMPLE_GAP = 1e-3
+
+
+class ModeColumnAnswer(NamedTuple):
+    """Answer for a round of modes in columns.
+
+    Attributes
+    ----------
+    allocation
+        Allocation that the checker has passed.
+    fitness
+        Its objective.
+    bound
+        Upper bound on the objective of every allocation.
+    prices
+        Prices of the pools, in costs, that prove the bound; shape (pools,).
+    gap
+        Relative gap, ``1 - fitness / bound``.
+    seconds
+        Seconds of the utility table, the choices, the prices, the packing, the check.
+    """
+
+    allocation: Allocation
+    fitness: float
+    bound: float
+    prices: Float[Floats, " pools"]
+    gap: float
+    seconds: dict[str, float]
+
+
+def solve_mode_columns(columns: ModeColumns) -> ModeColumnAnswer:
+    """Decide a round of modes, with a bound that prices certify.
+
+    The nodes of a type of GPU count as pools of GPUs and resources for the bound; where that lets
+    choices through that do not share nodes well, as further pools of what nodes are worth.
+
+    Parameters
+    ----------
+    columns
+        The round, of a finite power of at most `GREATEST_POWER`.
+
+    Raises
+    ------
+    ValueError
+        If the power is infinite or greater, or a goodput model is out of range.
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import generate_mode_columns
+    >>> from goodalloc.solvers.mode_columns import solve_mode_columns
+    >>> answer = solve_mode_columns(generate_mode_columns(seed=0, jobs=500, scale=16))
+    >>> answer.gap < 1e-2
+    True
+    """
+    power = columns.rules.power
+    if power > GREATEST_POWER or not math.isfinite(power):
+        raise ValueError(
+            f"Round: power is {power:g}; expected a finite one of at most {GREATEST_POWER:g} in "
+            "columns of modes."
+        )
+    seconds, watch = SecondsOfParts(), Watch(Stop())
+    utilities = mode_column_utilities(columns)
+    seconds.end("table")
+    choices, units = pooled_choices(utilities), NodeUnits(columns)
+    reference = _reference(choices, power)
+    seconds.end("choices")
+    classes, found = best_pool_prices(_priced(choices, power, reference), units, watch)
+    seconds.end("prices")
+    positions = whole_jobs(classes, taken_choices(classes, found, watch), found.prices)
+    seconds.end("choices")
+    plan = _Plan(utilities, classes, positions, found.prices, units, watch)
+    allocation = max(plan.allocations(), key=utilities.fitness)
+    seconds.end("packing")
+    if broken := column_violations(columns, allocation):
+        raise AssertionError(f"The packing breaks a rule: {broken[0]}")
+    bound = fitness_from_cost(found.response.bound, columns.num_jobs, power, reference)
+    bound *= 1.0 + 1e-15 * (8.0 + 8.0 * abs(math.log(bound)))
+    value = utilities.fitness(allocation)
+    seconds.end("check")
+    gap = max(1.0 - value / bound, 0.0)
+    return ModeColumnAnswer(allocation, value, bound, found.prices, gap, seconds.found)
+
+
+def _priced(choices: PooledChoices, power: float, reference: float) -> PricedClasses:
+    return PricedClasses(choices, power, reference, choices.count.astype(float))
+
+
+def _reference(choices: PooledChoices, power: float) -> float:
+    """Return a utility near the best mean, by the prices of a sample."""
+    jobs = float(choices.count.sum())
+    classes = _priced(choices, power, 1.0)
+    alone = sum(float(block.cost.min(axis=1).sum()) for block in classes.blocks)
+    reference = fitness_from_cost(alone, choices.num_classes, power, 1.0)
+    for _ in range(MOST_SCALES):
+        sample = _priced(choices, power, reference).sample(FIRST_SAMPLE, 0)
+        found = search_pool_prices(sample, SAMPLE_GAP * jobs)
+        bound = fitness_from_cost(found.response.bound, int(jobs), power, reference)
+        if not math.isfinite(bound) or 1.0 / NEAR < bound / reference < NEAR:
+            break
+        reference = bound
+    return reference
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Choices of all jobs near the best prices, to be placed."""
+
+    utilities: ModeColumnUtilities
+    classes: PricedClasses
+    positions: Indices
+    prices: Floats
+    units: NodeUnits
+    watch: Watch
+
+    def allocations(self) -> Iterator[Allocation]:
+        """Generate allocations: with all jobs where they stay, and where that leaves some without
+        a place, with those beside others that move placed anew.
+        """
+        choices, columns = self.classes.choices, self.classes.choices.columns
+        current, stays = columns.current, self.positions == STAY
+        code = choices.code[choices.kind[choices.job_class], np.maximum(self.positions, 0)]
+        mode, several, replicas = choices.decode(code)
+        mode = np.where(stays, current.mode, mode)
+        replicas = np.where(stays, current.job_replicas, replicas)
+        apart = np.where(stays, current.job_nodes > 1, several > 0)
+        worth = self.classes.demand_of(choices.job_class, self.positions) @ self.prices
+        for again in (False, True):
+            filling = NodeFilling(self.units, mode, replicas)
+            filling.keep(stays)
+            left = filling.unplaced
+            filling.fill(left[~apart[left]], left[apart[left]], worth, self.watch)
+            left = filling.unplaced
+            left = left[~apart[left]]
+            if again:
+                lacking = np.unique(self.units.mode_type[mode[left]])
+                released = filling.release(filling.mixed(lacking))
+                one = np.concatenate([left, released])
+                filling.fill(one, one[:0], worth, self.watch)
+            leftovers = Leftovers(self.utilities, self.classes, self.prices, filling)
+            leftovers.place()
+            leftovers.use()
+            yield filling.allocation()
+            if not left.size or not stays.any():
+                return

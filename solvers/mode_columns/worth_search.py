@@ -1,0 +1,146 @@
+"""Best prices of pools, those of the worth of nodes among them.
+
+Where the choices at the best prices do not pack, the prices of the packing program make further
+pools (`node_worth.py`), and the search goes on from where it was. That takes several rounds, each
+of which prices all jobs many times; a sample of the jobs finds nearly all of these pools as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from goodalloc.solvers.mode_columns.choice_pools import STAY
+from goodalloc.solvers.mode_columns.node_worth import with_node_worth
+from goodalloc.solvers.mode_columns.pool_prices import search_pool_prices
+from goodalloc.solvers.mode_columns.seat_program import Room, Wanted, relaxed_packing
+from goodalloc.solvers.mode_columns.whole_jobs import taken_choices
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.mode_rounds.node_values import NodeValue
+    from goodalloc.models.support.array_types import Floats
+    from goodalloc.solvers.interface.watch import Watch
+    from goodalloc.solvers.mode_columns.node_units import NodeUnits
+    from goodalloc.solvers.mode_columns.pool_prices import PoolPrices
+    from goodalloc.solvers.mode_columns.priced_classes import PricedClasses
+    from goodalloc.solvers.modes.pattern_master import Packed
+
+#: Relative gap to which the best prices are searched, and those of a sample.
+PRICE_GAP, SAMPLE_GAP = 1e-6, 1e-5
+
+#: Classes of the sample.
+SAMPLE = 8_000
+
+#: Rounds of further pools with the sample, and with all jobs.
+SAMPLE_ROUNDS, ROUNDS = 12, 2
+
+#: Least share by which further pools must lower the bound for more to be tried.
+WORTH_WHILE = 3e-6
+
+#: Share of the jobs that may stay unpacked.
+UNPACKED = 1e-5
+
+
+def best_pool_prices(
+    classes: PricedClasses, units: NodeUnits, watch: Watch
+) -> tuple[PricedClasses, PoolPrices]:
+    """Return the best prices, and the classes with all pools that have one.
+
+    Parameters
+    ----------
+    classes
+        The classes of all jobs.
+    units
+        Units of the round.
+    watch
+        The clock of the solve.
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import generate_mode_columns
+    >>> from goodalloc.models.columns import mode_column_utilities
+    >>> from goodalloc.solvers import Stop
+    >>> from goodalloc.solvers.interface import Watch
+    >>> from goodalloc.solvers.mode_columns import (
+    ...     NodeUnits,
+    ...     PricedClasses,
+    ...     best_pool_prices,
+    ...     pooled_choices,
+    ...     search_pool_prices,
+    ... )
+    >>> columns = generate_mode_columns(seed=0, jobs=500, scale=16)
+    >>> choices = pooled_choices(mode_column_utilities(columns))
+    >>> classes = PricedClasses(choices, -1.0, 0.05, choices.count.astype(float))
+    >>> _, found = best_pool_prices(classes, NodeUnits(columns), Watch(Stop()))
+    >>> found.response.bound > search_pool_prices(classes, tolerance=1e-3).response.bound
+    True
+    """
+    search = _Search(units, watch, float(classes.count.sum()), classes.choices.demand.shape[1])
+    if classes.choices.num_classes > 2 * SAMPLE:
+        search.run(classes.sample(SAMPLE, 0), SAMPLE_GAP, SAMPLE_ROUNDS)
+        return search.run(classes, PRICE_GAP, ROUNDS)
+    return search.run(classes, PRICE_GAP, SAMPLE_ROUNDS)
+
+
+@dataclass
+class _Search:
+    """Prices and further pools found so far.
+
+    Parameters
+    ----------
+    units, watch
+        As of `best_pool_prices`.
+    jobs
+        Number of jobs.
+    pooled
+        Number of pools without further ones.
+    worths
+        Type of GPU and value function of a node of every further pool.
+    known
+        The best prices; None before any are known.
+    """
+
+    units: NodeUnits
+    watch: Watch
+    jobs: float
+    pooled: int
+    worths: list[tuple[int, NodeValue]] = field(default_factory=list)
+    known: Floats | None = None
+
+    def run(
+        self, plain: PricedClasses, gap: float, rounds: int
+    ) -> tuple[PricedClasses, PoolPrices]:
+        """Search on with these classes, to a relative gap, and for further pools some rounds."""
+        classes = with_node_worth(plain, self.units, self.worths)
+        found = search_pool_prices(classes, gap * self.jobs, self.known)
+        for _ in range(rounds if self.units.grid.exact else 0):
+            packed = _packed(classes, found, self.units, self.watch)
+            if packed.unpacked <= UNPACKED * self.jobs:
+                break
+            further = found.prices[self.pooled :]
+            priced = zip(self.worths, further, strict=True)
+            self.worths = [worth for worth, price in priced if price > 0.0]
+            self.worths += packed.values.items()
+            self.known = np.append(found.prices[: self.pooled], further[further > 0.0])
+            before = found.response.bound
+            classes = with_node_worth(plain, self.units, self.worths)
+            found = search_pool_prices(classes, gap * self.jobs, self.known)
+            if found.response.bound - before < WORTH_WHILE * self.jobs:
+                break
+        self.known = found.prices
+        return classes, found
+
+
+def _packed(classes: PricedClasses, found: PoolPrices, units: NodeUnits, watch: Watch) -> Packed:
+    """Return the relaxed packing of what jobs take at the best prices, wherever they run now."""
+    choices = classes.choices
+    taken = taken_choices(classes, found, watch)
+    code = choices.code[choices.kind[taken.classes], np.maximum(taken.positions, 0)]
+    code = np.where(taken.positions == STAY, choices.kept_code[taken.classes], code)
+    mode, several, replicas = choices.decode(code)
+    some = (replicas > 0) & (taken.number > 0.0)
+    wanted = Wanted(mode[some], replicas[some], several[some] > 0, taken.number[some])
+    empty = Room(units.capacity, np.zeros(len(units.capacity), dtype=bool))
+    return relaxed_packing(units, wanted, empty, watch)[0]

@@ -1,0 +1,143 @@
+"""Rounds of modes in columns decided: bounds hold, allocations obey, and gaps are small."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from goodalloc.data.rounds import equip, generate, generate_mode_columns, generate_typed
+from goodalloc.models import Cluster, NodeGroup, Rules, fitness, violations
+from goodalloc.models.columns import ModeColumns, mode_column_utilities
+from goodalloc.solvers import solve
+from goodalloc.solvers.mode_columns import (
+    STAY,
+    PricedClasses,
+    pooled_choices,
+    search_pool_prices,
+    solve_mode_columns,
+)
+
+if TYPE_CHECKING:
+    from goodalloc.data.rounds import State
+    from goodalloc.data.rounds.typed import TypedState
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.mode_columns import PooledChoices
+
+STATES: tuple[State, ...] = ("cold", "running", "disturbed", "settled")
+POWERS = (1.0, 0.5, 0.0, -1.0, -3.0)
+
+
+def small_round(seed: int, jobs: int, rules: Rules) -> Instance:
+    """Return a round of a few jobs with cores, memory or types, by turns."""
+    cores = (4.0, 6.0, 9.0)[seed % 3]
+    if seed % 2:
+        cluster = Cluster((NodeGroup("a", 2, 2, "t4"), NodeGroup("b", 1, 3, "a100")))
+        state: TypedState = "running" if seed % 4 > 1 else "cold"
+        plain = generate_typed(seed, jobs, cluster=cluster, state=state, rules=rules)
+        return equip(plain, seed, cores=cores)
+    cluster = Cluster((NodeGroup("a", 2, 3), NodeGroup("b", 1, 2)))
+    plain = generate(seed, jobs, cluster=cluster, state=STATES[seed // 2 % 4], rules=rules)
+    return equip(plain, seed, cores=cores, memory=None if seed % 4 else 48.0)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 9_999), st.integers(1, 5), st.sampled_from(POWERS), st.booleans())
+def test_no_allocation_is_beyond_the_bound(
+    seed: int, jobs: int, power: float, avoids: bool
+) -> None:
+    """On small rounds, against the exact solver."""
+    instance = small_round(seed, jobs, Rules(power=power, interference_avoidance=avoids))
+    answer = solve_mode_columns(ModeColumns.of(instance))
+    assert not violations(instance, answer.allocation)
+    assert answer.fitness == pytest.approx(fitness(instance, answer.allocation), rel=1e-12)
+    best = solve(instance, "highs")
+    assert best.fitness is not None
+    assert best.bound is not None
+    assert answer.fitness <= best.bound * (1 + 1e-9)
+    assert best.fitness <= answer.bound * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("load", [0.5, 1.0])
+def test_rounds_of_many_jobs_have_small_gaps(state: State, load: float) -> None:
+    """Of what is left, whole jobs are most where nothing runs, restarts where jobs run."""
+    columns = generate_mode_columns(3, int(1024 * load), 16, state=state)
+    answer = solve_mode_columns(columns)
+    assert not violations(columns.instance(), answer.allocation)
+    assert answer.gap < (5e-3 if load == 0.5 else 1e-3 if state == "cold" else 6e-3)
+    assert set(answer.seconds) == {"table", "choices", "prices", "packing", "check"}
+
+
+def test_what_nodes_are_worth_tells_that_jobs_do_not_share_them_well() -> None:
+    """Prices of pools alone promise more than the exact solver finds; further pools do not."""
+    columns = generate_mode_columns(0, 60, 1)
+    answer = solve_mode_columns(columns)
+    exact = solve(columns.instance(), "highs")
+    choices = pooled_choices(mode_column_utilities(columns))
+    pools = choices.demand.shape[1]
+    assert answer.prices.size > pools
+    assert exact.fitness is not None
+    assert exact.fitness <= answer.bound
+    assert answer.fitness >= 0.98 * exact.fitness
+    plain = PricedClasses(choices, -1.0, answer.bound, choices.count.astype(float))
+    looser = search_pool_prices(plain, tolerance=1e-6).response.bound
+    assert looser < 0.0  # of a cost that is 0 at the bound with further pools
+
+
+@pytest.mark.parametrize("power", [math.inf, -math.inf, 50.0])
+def test_powers_that_costs_do_not_hold_are_refused(power: float) -> None:
+    """In one sentence."""
+    columns = generate_mode_columns(0, 40, 1, rules=Rules(power=power))
+    with pytest.raises(ValueError, match="expected a finite one of at most 40 in columns"):
+        solve_mode_columns(columns)
+
+
+def test_equal_rounds_have_equal_answers() -> None:
+    """To the byte: samples have a seed."""
+    first, second = (
+        solve_mode_columns(generate_mode_columns(1, 300, 8, state="disturbed")) for _ in range(2)
+    )
+    assert first.allocation == second.allocation
+    assert (first.fitness, first.bound) == (second.fitness, second.bound)
+    assert np.array_equal(first.prices, second.prices)
+
+
+def all_choices(columns: ModeColumns) -> PooledChoices:
+    """Return the choices of a round."""
+    return pooled_choices(mode_column_utilities(columns))
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 999), st.sampled_from(POWERS))
+def test_a_choice_that_was_left_out_is_never_the_cheapest(seed: int, power: float) -> None:
+    """At any prices, by all modes and numbers of replicas of jobs one by one."""
+    random = np.random.default_rng(seed)
+    columns = ModeColumns.of(small_round(seed, 4, Rules(power=power)))
+    utilities, choices = mode_column_utilities(columns), all_choices(columns)
+    classes = PricedClasses(choices, power, 0.5, choices.count.astype(float))
+    prices = 10.0 ** random.uniform(-3, 1, choices.demand.shape[1])
+    prices[random.random(prices.size) < 0.3] = 0.0
+    response = classes.respond(prices)
+    width, rules = utilities.speedup.shape[-1], columns.rules
+    code = np.arange(len(choices.demand))
+    mode, several, replicas = choices.decode(code)
+    most = np.array([group.gpus for group in columns.cluster.groups]).max()
+    for job, one in enumerate(choices.job_class.tolist()):
+        speedup = utilities.speedup[columns.kind[job], mode, several, replicas]
+        utility = np.maximum(utilities.factor[job] * speedup + rules.floor, utilities.least)
+        cost = classes.cost_of_utility(np.where(replicas == 0, rules.idle, utility))
+        allowed = (replicas <= columns.max_replicas[job]) & ((several == 1) | (replicas <= most))
+        fits = (choices.demand <= 1.0 + 1e-9).all(axis=1)
+        total = np.where(
+            allowed & fits & (replicas < width), cost + choices.demand @ prices, np.inf
+        )
+        position = int(response.choice[one])
+        where = np.array([one]), np.array([position])
+        chosen = classes.cost_of(*where) + classes.demand_of(*where) @ prices
+        assert position == STAY or chosen[0] >= total.min() - 1e-9 * (1 + abs(total.min()))
+        assert chosen[0] <= total[replicas == 0].min() + 1e-9 * (1 + abs(chosen[0]))
