@@ -207,16 +207,21 @@ class NodeFilling:
         """Return the pieces of jobs, those of distributed ones in the sizes that seats have."""
         kinds = zip(seats.mode.tolist(), seats.replicas.tolist(), strict=True)
         left_over = dict(zip(kinds, seats.number, strict=True))
+        span = self._columns.rules.max_nodes_per_job
         job, replicas = [one], [self.replicas[one]]
         for index in several.tolist():
             mode, left = int(self.mode[index]), int(self.replicas[index])
             seat = left_over[mode, left]
+            held, pieces = int(self.units.most_per_node[mode]), span
             most, sizes = left - 1, []
             while left:
-                most = min(int(self.units.most_per_node[mode]), most, left)
-                sizes.append(most - int(np.argmax(seat[most:0:-1])))  # the largest of equal ones
-                seat[sizes[-1]] -= 1.0
-                left -= sizes[-1]
+                pieces -= 1
+                most, least = min(held, most), max(left - pieces * held, 1)
+                # of sizes with equally many seats the largest
+                size = most - int(np.argmax(seat[most : least - 1 : -1]))
+                sizes.append(size)
+                seat[size] -= 1.0
+                left -= size
                 most = left
             job.append(np.full(len(sizes), index))
             replicas.append(np.array(sizes))

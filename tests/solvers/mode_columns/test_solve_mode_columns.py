@@ -46,12 +46,19 @@ def small_round(seed: int, jobs: int, rules: Rules) -> Instance:
 
 
 @settings(max_examples=60)
-@given(st.integers(0, 9_999), st.integers(1, 5), st.sampled_from(POWERS), st.booleans())
-def test_no_allocation_is_beyond_the_bound(
-    seed: int, jobs: int, power: float, avoids: bool
-) -> None:
+@given(
+    st.integers(0, 9_999),
+    st.integers(1, 6),
+    st.builds(
+        Rules,
+        power=st.sampled_from(POWERS),
+        interference_avoidance=st.booleans(),
+        max_nodes_per_job=st.integers(1, 3),
+    ),
+)
+def test_no_allocation_is_beyond_the_bound(seed: int, jobs: int, rules: Rules) -> None:
     """On small rounds, against the exact solver."""
-    instance = small_round(seed, jobs, Rules(power=power, interference_avoidance=avoids))
+    instance = small_round(seed, jobs, rules)
     answer = solve_mode_columns(ModeColumns.of(instance))
     assert not violations(instance, answer.allocation)
     assert answer.fitness == pytest.approx(fitness(instance, answer.allocation), rel=1e-12)
