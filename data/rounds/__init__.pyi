@@ -13,6 +13,7 @@ from .equipped import equip as equip
 from .equipped import mode_name as mode_name
 from .generator import generate as generate
 from .mode_column_rounds import generate_mode_columns as generate_mode_columns
+from .mode_column_rounds import three_types as three_types
 from .synergy import synergy_round as synergy_round
 from .typed import TypedState as TypedState
 from .typed import generate_typed as generate_typed

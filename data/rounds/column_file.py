@@ -2,8 +2,10 @@
 
 The columns are `age`, `restarts` and `max_replicas`; the numbers of the goodput model by their
 names, empty for a job that never ran; and `nodes` and `gpus`, lists of the nodes of its present
-placement, by index, and of its GPUs there. The file's metadata (`goodalloc` in the schema) has
-cluster and rules, as an instance with a job called none. Jobs with equal models become one kind.
+placement, by index, and of its GPUs there. Where jobs have modes, there is a model for each, its
+numbers named `MODE.NUMBER`, and `mode` names the present one, empty for a job that does not run.
+The file's metadata (`goodalloc` in the schema) has cluster, rules and modes, as an instance with a
+job called none. Jobs with equal models become one kind.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import numpy as np
 from goodalloc.data.documents.atomic_write import write_bytes_atomically
 from goodalloc.data.documents.json_file import in_file
 from goodalloc.data.files.instance import instance_from_dict, instance_to_dict
+from goodalloc.models.columns.mode_columns import ModeColumns
 from goodalloc.models.columns.round_columns import NEVER_RAN, RoundColumns, stacked_model
 from goodalloc.models.goodput.model import BatchLimits
 from goodalloc.models.goodput.statistical_efficiency import GradientStatistics
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from goodalloc.models.goodput.model import GoodputModel
+    from goodalloc.models.round.mode import Mode
+    from goodalloc.models.support.array_types import Indices
 
 #: Key of the metadata.
 KEY = b"goodalloc"
@@ -62,17 +67,22 @@ def write_columns(columns: RoundColumns, path: str | os.PathLike[str]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    ran = columns.kind != NEVER_RAN
+    ran, current = columns.kind != NEVER_RAN, columns.current
+    modes = columns.modes if isinstance(columns, ModeColumns) else ()
     data = {name: pa.array(getattr(columns, name)) for name in NUMBERS}
-    for name, leaf in zip(MODEL, leaves(columns.models), strict=True):
-        values = np.zeros(columns.num_jobs, dtype=np.asarray(leaf).dtype)
-        values[ran] = np.asarray(leaf)[columns.kind[ran]]
-        data[name] = pa.array(values, mask=~ran)
-    current = columns.current
+    prefixes = _prefixes(modes)
+    for place, prefix in enumerate(prefixes):
+        for name, leaf in zip(MODEL, leaves(columns.models), strict=True):
+            values = np.zeros(columns.num_jobs, dtype=np.asarray(leaf).dtype)
+            values[ran] = np.asarray(leaf)[columns.kind[ran] * len(prefixes) + place]
+            data[prefix + name] = pa.array(values, mask=~ran)
+    if modes:
+        names = np.array([mode.name for mode in modes])
+        data["mode"] = pa.array(names[current.mode], mask=current.job_replicas == 0)
     offsets = np.searchsorted(current.job, np.arange(columns.num_jobs + 1)).astype(np.int32)
     for name, values in zip(LISTS, (current.node, current.replicas), strict=True):
         data[name] = pa.ListArray.from_arrays(offsets, values)
-    example = Instance(columns.cluster, (Job("none"),), columns.rules)
+    example = Instance(columns.cluster, (Job("none", modes=modes),), columns.rules)
     document = json.dumps(instance_to_dict(example))
     table = pa.table(data).replace_schema_metadata({KEY: document})
     stream = io.BytesIO()
@@ -121,14 +131,16 @@ def _columns(table: Any) -> RoundColumns:
     metadata = table.schema.metadata or {}
     if KEY not in metadata:
         raise ValueError("Metadata: key 'goodalloc' is missing; expected a round in columns.")
-    for name in (*NUMBERS, *MODEL, *LISTS):
+    example = instance_from_dict(json.loads(metadata[KEY]))
+    modes = example.jobs[0].modes
+    models = [prefix + name for prefix in _prefixes(modes) for name in MODEL]
+    for name in (*NUMBERS, *models, *LISTS, *(["mode"] if modes else [])):
         if name not in table.column_names:
             raise ValueError(f"Column '{name}' is missing; expected one.")
-    example = instance_from_dict(json.loads(metadata[KEY]))
     for name in (*NUMBERS, *LISTS):
         if table[name].null_count:
             raise ValueError(f"Column '{name}' is empty in {table[name].null_count} rows.")
-    models, kind = _kinds(table.select(MODEL).to_pandas())
+    stacked, kind = _kinds(table.select(models).to_pandas())
     nodes, gpus = (table[name].combine_chunks() for name in LISTS)
     lengths = np.diff(np.asarray(nodes.offsets, dtype=np.int64)).astype(np.int64)
     differ = lengths != np.diff(np.asarray(gpus.offsets, dtype=np.int64))
@@ -141,10 +153,11 @@ def _columns(table: Any) -> RoundColumns:
         np.asarray(gpus.flatten()),
         table.num_rows,
         example.cluster.num_nodes,
+        _modes_of_jobs(table["mode"].to_pylist(), modes) if modes else None,
     )
-    return RoundColumns(
+    given = (
         example.cluster,
-        models,
+        stacked,
         kind,
         np.asarray(table["age"], dtype=float),
         np.asarray(table["restarts"], dtype=np.int64),
@@ -152,6 +165,22 @@ def _columns(table: Any) -> RoundColumns:
         current,
         example.rules,
     )
+    return ModeColumns(*given, modes) if modes else RoundColumns(*given)
+
+
+def _prefixes(modes: tuple[Mode, ...]) -> list[str]:
+    """Return what the names of the numbers of a model begin with, for every mode."""
+    return [f"{mode.name}." for mode in modes] or [""]
+
+
+def _modes_of_jobs(names: list[str | None], modes: tuple[Mode, ...]) -> Indices:
+    """Return the index of the present mode of every job, 0 for jobs that do not run."""
+    index = {mode.name: place for place, mode in enumerate(modes)}
+    for job, name in enumerate(names):
+        if name is not None and name not in index:
+            known = ", ".join(f"'{one}'" for one in index)
+            raise ValueError(f"Job {job}: mode is '{name}'; expected one of {known}.")
+    return np.array([0 if name is None else index[name] for name in names], dtype=np.int64)
 
 
 def _kinds(rows: pd.DataFrame) -> tuple[GoodputModel, Any]:
@@ -164,7 +193,8 @@ def _kinds(rows: pd.DataFrame) -> tuple[GoodputModel, Any]:
     ran = ~empty.any(axis=1).to_numpy()
     found = rows[ran]
     kind = np.full(len(rows), NEVER_RAN)
-    kind[ran] = found.groupby(list(MODEL), sort=True).ngroup().to_numpy()
-    kinds = found.drop_duplicates().sort_values(list(MODEL))
-    columns = [kinds[name].to_numpy(dtype=float) for name in MODEL]
-    return stacked_model(columns), kind.astype(np.int64)
+    names = list(rows.columns)
+    kind[ran] = found.groupby(names, sort=True).ngroup().to_numpy()
+    kinds = found.drop_duplicates().sort_values(names).to_numpy(dtype=float)
+    numbers = kinds.reshape(-1, len(MODEL)).T  # the modes of a kind one after the other
+    return stacked_model(list(numbers)), kind.astype(np.int64)

@@ -1,7 +1,7 @@
-"""Seeded rounds of many jobs on three types of GPU with cores, in columns.
+"""Seeded rounds of many jobs on several types of GPU with cores, in columns.
 
-The jobs are those of `column_rounds.py` for the same number of GPUs. Each may run on T4, A100 and
-RTX 2080 Ti with several numbers of cores for a GPU; how many cores keep a GPU busy is drawn by job
+The jobs are those of `column_rounds.py` for the same number of GPUs. Each may run on every type of
+the cluster, with several numbers of cores for a GPU; how many cores keep a GPU busy is drawn by job
 (`models/goodput/input_pipeline.py`). Equal arguments give equal rounds.
 """
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.data.applications.gpu_types import load_type_profile
+from goodalloc.data.applications.gpu_types import gpu_types, load_type_profile
 from goodalloc.data.applications.profiles import load_profile
 from goodalloc.data.rounds.drawn_jobs import (
     EMPTIED_SHARE,
@@ -42,17 +42,42 @@ if TYPE_CHECKING:
 #: Nodes of a cluster of scale 1, GPUs and cores of a node, by type of GPU.
 NODES = {"t4": (6, 4, 16.0), "a100": (2, 8, 64.0), "rtx2080ti": (3, 8, 32.0)}
 
-#: Cores beside a GPU, by type: the modes. A GPU's share of its node is among them.
-CORES = {"t4": (2, 4, 8), "a100": (2, 4, 8, 16), "rtx2080ti": (2, 4, 8)}
-
 #: Cores that may be needed to keep a T4 busy, drawn alike.
 BUSY = (1, 3, 6, 10)
 
 
+def three_types(scale: int = 1) -> Cluster:
+    """Return a cluster of T4, A100 and RTX 2080 Ti with cores: 64 GPUs on eleven nodes, times this.
+
+    Raises
+    ------
+    ValueError
+        If the scale is no positive integer.
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import three_types
+    >>> three_types().num_gpus, three_types().resource_names
+    (64, ('cpu',))
+    """
+    require_count("Cluster of three types: scale", scale, minimum=1, maximum=90_000)
+    return Cluster(
+        tuple(
+            NodeGroup(name, nodes * scale, gpus, name, resources({"cpu": cores}))
+            for name, (nodes, gpus, cores) in NODES.items()
+        )
+    )
+
+
 def generate_mode_columns(
-    seed: int, jobs: int, scale: int, *, state: State = "cold", rules: Rules | None = None
+    seed: int,
+    jobs: int,
+    cluster: Cluster | None = None,
+    *,
+    state: State = "cold",
+    rules: Rules | None = None,
 ) -> ModeColumns:
-    """Draw a round of jobs with ten modes, three types of GPU by cores.
+    """Draw a round of jobs with modes, types of GPU by cores.
 
     Parameters
     ----------
@@ -60,34 +85,31 @@ def generate_mode_columns(
         Seed of all draws.
     jobs
         Number of jobs.
-    scale
-        Size of the cluster, 64 GPUs on eleven nodes times this.
+    cluster
+        Groups of nodes of types that there are profiles for, with cores (``cpu``) or without; that
+        of `three_types` if None, on which jobs have ten modes.
     state
-        What went before, as in `generate`; each running job is on one type, drawn by the GPUs there
-        are, with a GPU's share of the cores.
+        What went before, as in `generate`; each running job is on one group, drawn by the GPUs
+        there are, with a GPU's share of the cores.
     rules
         Rules of the round; the default ones if None.
 
     Raises
     ------
     ValueError
-        If `seed` < 0, `jobs` < 1, `scale` < 1 or `state` is unknown.
+        If `seed` < 0, `jobs` < 1, `state` is unknown, or a group has GPUs of an unknown type, other
+        resources than cores, or fewer cores than GPUs.
 
     Examples
     --------
     >>> from goodalloc.data.rounds import generate_mode_columns
-    >>> columns = generate_mode_columns(seed=0, jobs=40, scale=1)
-    >>> columns.cluster.num_gpus, len(columns.modes), columns.cluster.resource_names
-    (64, 10, ('cpu',))
+    >>> columns = generate_mode_columns(seed=0, jobs=40)
+    >>> [mode.name for mode in columns.modes][-3:]
+    ['rtx2080ti-2', 'rtx2080ti-4', 'rtx2080ti-8']
     """
     check_arguments(seed, jobs, None, state)
-    require_count("Generator: scale", scale, minimum=1, maximum=90_000)
-    cluster = Cluster(
-        tuple(
-            NodeGroup(name, nodes * scale, gpus, name, resources({"cpu": cores}))
-            for name, (nodes, gpus, cores) in NODES.items()
-        )
-    )
+    cluster, rules = cluster or three_types(), rules or Rules()
+    modes = _modes(cluster)
     applications, weights = application_mix(None)
     random = np.random.default_rng(seed)
     application, requested = draw_demand(
@@ -95,13 +117,15 @@ def generate_mode_columns(
     )
     draws = draw_jobs(random, application, requested, STATE_SHAPES[state])
     busy = random.integers(0, len(BUSY), jobs)
-    most, rules = most_replicas(draws, applications), rules or Rules()
+    most = most_replicas(draws, applications)
     ran = draws.largest_run > 0
     code = (draws.application * PROGRESS_STEPS + draws.progress_step) * len(BUSY) + busy
     codes, kind = np.unique(np.where(ran, code, NEVER_RAN), return_inverse=True)
     without = int(codes[0] == NEVER_RAN)
     models = [
-        model for one in codes[without:].tolist() for model in _models(applications, int(one))
+        model
+        for one in codes[without:].tolist()
+        for model in _models(applications, int(one), modes)
     ]
     placed = Allocation.empty(jobs, cluster.num_nodes)
     if state != "cold":
@@ -119,34 +143,58 @@ def generate_mode_columns(
         most,
         placed,
         rules,
-        _modes(),
+        modes,
     )
 
 
-def _modes() -> tuple[Mode, ...]:
-    """Return the modes, type by type."""
-    return tuple(
-        Mode(f"{name}-{cores}", None, name, resources({"cpu": float(cores)}))
-        for name, each in CORES.items()
-        for cores in each
-    )
+def _modes(cluster: Cluster) -> tuple[Mode, ...]:
+    """Return the modes: every type, with powers of 2 cores for a GPU to twice its largest share.
+
+    The shares of a GPU are among them.
+    """
+    shares: dict[str, set[int]] = {}
+    for group in cluster.groups:
+        item = f"Generator: node group '{group.name}'"
+        if group.gpu_type not in gpu_types():
+            raise ValueError(
+                f"{item} has GPUs of type '{group.gpu_type}'; expected one of "
+                f"{', '.join(gpu_types())}."
+            )
+        if set(dict(group.resources)) - {"cpu"}:
+            raise ValueError(f"{item} has {cluster.resource_names}; expected cores (cpu) alone.")
+        share = _share(group)
+        if bool(share) != bool(cluster.resource_names):
+            raise ValueError(f"{item} has fewer cores than GPUs; expected one for each.")
+        shares.setdefault(group.gpu_type, set()).add(share)
+    modes = []
+    for name, known in shares.items():
+        cores = sorted(known | {2**i for i in range(1, 10) if 2**i <= 2 * max(known)})
+        for each in cores if max(known) else [0]:
+            taken = resources({"cpu": float(each)})
+            modes.append(Mode(f"{name}-{each}" if each else name, None, name, taken))
+    return tuple(modes)
 
 
-def _models(applications: tuple[str, ...], code: int) -> list[GoodputModel]:
+def _share(group: NodeGroup) -> int:
+    """Return a GPU's share of the cores of a node, 0 where these do not count."""
+    return int(dict(group.resources).get("cpu", 0.0)) // max(group.gpus, 1)
+
+
+def _models(
+    applications: tuple[str, ...], code: int, modes: tuple[Mode, ...]
+) -> list[GoodputModel]:
     """Return the models of a kind in all modes."""
-    application, step, busy = (
-        applications[code // (PROGRESS_STEPS * len(BUSY))],
-        code // len(BUSY) % PROGRESS_STEPS,
-        BUSY[code % len(BUSY)],
-    )
-    first = load_profile(application).goodput_model(step / PROGRESS_STEPS)
-    pipeline = InputPipeline(busy * float(first.throughput.beta_grad))
+    kind, busy = divmod(code, len(BUSY))
+    index, step = divmod(kind, PROGRESS_STEPS)
+    first = load_profile(applications[index]).goodput_model(step / PROGRESS_STEPS)
+    pipeline = InputPipeline(BUSY[busy] * float(first.throughput.beta_grad))
     models = []
-    for name, each in CORES.items():
-        profile = load_type_profile(application, name)
-        for cores in each:
-            bounded = bounded_by_input(profile.throughput, pipeline, float(cores))
-            models.append(GoodputModel(bounded, first.gradient, profile.batch))
+    for mode in modes:
+        profile = load_type_profile(applications[index], mode.gpu_type)
+        throughput, cores = profile.throughput, dict(mode.resources).get("cpu")
+        if cores is not None:
+            throughput = bounded_by_input(throughput, pipeline, cores)
+        models.append(GoodputModel(throughput, first.gradient, profile.batch))
     return models
 
 
@@ -160,15 +208,16 @@ def _placed(
     """Return the jobs that ran before packed on a type each, with a GPU's share of the cores."""
     gpus = np.array([group.nodes * group.gpus for group in cluster.groups])
     drawn = random.choice(gpus.size, size=most.size, p=gpus / gpus.sum())
-    names = [mode.name for mode in _modes()]
+    names = [mode.name for mode in _modes(cluster)]
     entries, modes, first = [], np.zeros(most.size, dtype=np.int64), 0
     for index, group in enumerate(cluster.groups):
         here = (draws.largest_run > 0) & (drawn == index)
         wanted = np.where(here, np.minimum(draws.requested, most), 0)
         held = pack(wanted, np.where(here, most, 0), Cluster((group,)), rules)
         entries.append((held.job, held.node + first, held.replicas))
-        share = int(dict(group.resources)["cpu"]) // group.gpus
-        modes[held.job] = names.index(f"{group.gpu_type}-{share}")
+        share = _share(group)
+        name = f"{group.gpu_type}-{share}" if share else group.gpu_type
+        modes[held.job] = names.index(name)
         first += group.nodes
     job, node, replicas = (np.concatenate(column) for column in zip(*entries, strict=True))
     return Allocation.from_entries(job, node, replicas, most.size, cluster.num_nodes, modes)

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goodalloc.data.rounds.column_rounds import generate_columns
-from goodalloc.data.rounds.mode_column_rounds import generate_mode_columns
+from goodalloc.data.rounds.mode_column_rounds import generate_mode_columns, three_types
 from goodalloc.experiments.benchmarks.measurements import (
     ended_by_control_c,
     measurement_parser,
@@ -269,7 +269,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     plain = list(rows)
     for jobs, load, state in product(given.mode_sizes, LOADS, given.states):
         scale = max(round(jobs / load / MODE_GPUS), 1)
-        drawn_modes = generate_mode_columns(given.seed, jobs, scale, state=state)
+        drawn_modes = generate_mode_columns(given.seed, jobs, three_types(scale), state=state)
         for power in MODE_POWERS:
             columns = replace(drawn_modes, rules=Rules(power=power))
             rows.append(measure_modes(columns, state, load))

@@ -31,9 +31,12 @@ from goodalloc.solvers.interface.result_file import result_to_dict, write_result
 if TYPE_CHECKING:
     import argparse
 
+    from goodalloc.models.columns.round_columns import RoundColumns
     from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.cluster import Cluster
     from goodalloc.models.round.instance import Instance
     from goodalloc.models.round.rules import Rules
+    from goodalloc.solvers.columns.solver import ColumnAnswer
     from goodalloc.solvers.interface.result import Result
 
 #: End of the names of files of rounds in columns.
@@ -93,7 +96,9 @@ def _solve_columns(arguments: argparse.Namespace) -> Output:
     """Solve a round in columns by its price, and write the placements as CSV."""
     from goodalloc.data.documents.csv_writing import csv_text
     from goodalloc.data.rounds.column_file import read_columns
+    from goodalloc.models.columns.mode_columns import ModeColumns
     from goodalloc.solvers.columns.solver import solve_columns
+    from goodalloc.solvers.mode_columns.solver import ModeColumnAnswer, solve_mode_columns
 
     require_extra("parquet", f"File '{arguments.file}'")
     given = ("start", "certificate", "cross_check", "seconds")
@@ -106,14 +111,18 @@ def _solve_columns(arguments: argparse.Namespace) -> Output:
         raise ValueError("argument --solver: expected none for a round in columns.")
     check_target(arguments.out)
     columns = read_columns(arguments.file)
-    answer = solve_columns(columns)
+    answer: ColumnAnswer | ModeColumnAnswer
+    if isinstance(columns, ModeColumns):
+        answer, proof = solve_mode_columns(columns), "prices of GPUs and resources"
+    else:
+        answer, proof = solve_columns(columns), "the price of a GPU"
     cluster, allocation = columns.cluster, answer.allocation
     served = int((allocation.job_replicas > 0).sum())
     shape = f"{columns.num_jobs} jobs, {cluster.num_nodes} nodes, {cluster.num_gpus} GPUs"
     lines = [
         ("round", f"{arguments.file}: {shape}"),
         ("fitness", f"{answer.fitness:.12g}"),
-        ("bound", f"{answer.bound:.12g} (by the price of a GPU)"),
+        ("bound", f"{answer.bound:.12g} (by {proof})"),
         ("gap", f"{answer.gap:.3g}"),
         ("served", f"{served} of {columns.num_jobs} jobs"),
         ("used", f"{int(allocation.replicas.sum())} of {cluster.num_gpus} GPUs"),
@@ -121,18 +130,19 @@ def _solve_columns(arguments: argparse.Namespace) -> Output:
     ]
     text = "\n".join(f"{name:<12} {value}" for name, value in lines)
     if arguments.out is not None:
-        entries = (allocation.job.tolist(), allocation.node.tolist(), allocation.replicas.tolist())
-        names: tuple[str, ...] = ("job", "node", "gpus")
-        rows: list[dict[str, Any]] = [
-            dict(zip(names, row, strict=True)) for row in zip(*entries, strict=True)
-        ]
+        entries = [allocation.job.tolist(), allocation.node.tolist(), allocation.replicas.tolist()]
+        if isinstance(columns, ModeColumns):
+            mode = allocation.mode[allocation.job].tolist()
+            entries.append([columns.modes[index].name for index in mode])
+        names = ("job", "node", "gpus", "mode")[: len(entries)]
+        rows = [dict(zip(names, row, strict=True)) for row in zip(*entries, strict=True)]
         write_atomically(arguments.out, csv_text(rows, names))
         text += f"\nwritten      {arguments.out}"
     data = {
         "fitness": answer.fitness,
         "bound": answer.bound,
         "gap": answer.gap,
-        "price": answer.price,
+        "price": answer.prices.tolist() if isinstance(answer, ModeColumnAnswer) else answer.price,
         "seconds": answer.seconds,
         "jobs": columns.num_jobs,
         "served": served,
@@ -267,9 +277,10 @@ def _draw_columns(arguments: argparse.Namespace) -> Output:
     """Draw a round in columns and write it."""
     from goodalloc.data.rounds.column_file import write_columns
     from goodalloc.data.rounds.column_rounds import generate_columns
+    from goodalloc.data.rounds.mode_column_rounds import generate_mode_columns
 
     require_extra("parquet", f"File '{arguments.out}'")
-    for name in ("group", "load", "cores", "memory", "split", "several_gpus", "name"):
+    for name in ("load", "memory", "split", "several_gpus", "name"):
         if getattr(arguments, name) not in (None, False):
             raise ValueError(
                 f"argument --{name.replace('_', '-')}: expected none for a round in columns."
@@ -281,8 +292,16 @@ def _draw_columns(arguments: argparse.Namespace) -> Output:
         "state": "cold" if arguments.state is None else arguments.state,
         "rules": _preset(arguments),
     }
-    columns = generate_columns(arguments.seed, arguments.jobs, nodes, gpus, **given)
+    columns: RoundColumns
+    if arguments.group is not None:
+        cluster = _cluster(arguments.group, arguments.cores or 0.0)
+        columns = generate_mode_columns(arguments.seed, arguments.jobs, cluster, **given)
+    elif arguments.cores is not None:
+        raise ValueError("argument --cores: expected --group with it for a round in columns.")
+    else:
+        columns = generate_columns(arguments.seed, arguments.jobs, nodes, gpus, **given)
     write_columns(columns, arguments.out)
+    nodes = columns.cluster.num_nodes
     data = {
         "file": arguments.out,
         "jobs": columns.num_jobs,
@@ -292,17 +311,22 @@ def _draw_columns(arguments: argparse.Namespace) -> Output:
     return Output(f"{arguments.out}: {columns.num_jobs} jobs, {nodes} nodes", data)
 
 
+def _cluster(groups: list[tuple[str, int, int, str]], cores: float = 0.0) -> Cluster:
+    """Return a cluster of groups of nodes with as many cores each."""
+    from goodalloc.models.round.cluster import Cluster, NodeGroup
+    from goodalloc.models.round.mode import resources
+
+    return Cluster(tuple(NodeGroup(*group, resources({"cpu": cores})) for group in groups))
+
+
 def _draw_pollux(arguments: argparse.Namespace) -> Instance:
     """Draw a round of elastic jobs, as in Pollux's evaluation."""
     from goodalloc.data.rounds.equipped import equip
     from goodalloc.data.rounds.generator import generate
     from goodalloc.data.rounds.typed import generate_typed
-    from goodalloc.models.round.cluster import Cluster, NodeGroup
 
     _refuse(arguments, "split", "several_gpus")
-    cluster = None
-    if arguments.group is not None:
-        cluster = Cluster(tuple(NodeGroup(*group) for group in arguments.group))
+    cluster = None if arguments.group is None else _cluster(arguments.group)
     nodes, gpus = uniform_size(arguments)
     given: dict[str, Any] = {
         "load": arguments.load,

@@ -49,7 +49,7 @@ class ModeColumns(RoundColumns):
     Examples
     --------
     >>> from goodalloc.data.rounds import generate_mode_columns
-    >>> columns = generate_mode_columns(seed=0, jobs=40, scale=1)
+    >>> columns = generate_mode_columns(seed=0, jobs=40)
     >>> columns.num_jobs, [mode.name for mode in columns.modes][:3]
     (40, ['t4-2', 't4-4', 't4-8'])
     """

@@ -84,7 +84,7 @@ def mode_column_utilities(columns: ModeColumns) -> ModeColumnUtilities:
     >>> from goodalloc.data.rounds import generate_mode_columns
     >>> from goodalloc.models import fitness
     >>> from goodalloc.models.columns import mode_column_utilities
-    >>> columns = generate_mode_columns(seed=0, jobs=40, scale=1, state="running")
+    >>> columns = generate_mode_columns(seed=0, jobs=40, state="running")
     >>> value = mode_column_utilities(columns).fitness(columns.current)
     >>> abs(value / fitness(columns.instance(), columns.current) - 1.0) < 1e-12
     True

@@ -114,7 +114,7 @@ def pooled_choices(utilities: ModeColumnUtilities) -> PooledChoices:
     >>> from goodalloc.data.rounds import generate_mode_columns
     >>> from goodalloc.models.columns import mode_column_utilities
     >>> from goodalloc.solvers.mode_columns import pooled_choices
-    >>> columns = generate_mode_columns(seed=0, jobs=40, scale=1)
+    >>> columns = generate_mode_columns(seed=0, jobs=40)
     >>> choices = pooled_choices(mode_column_utilities(columns))
     >>> choices.demand.shape[1]  # GPUs, cores and nodes of three types
     9

@@ -38,7 +38,7 @@ class NodeUnits:
     --------
     >>> from goodalloc.data.rounds import generate_mode_columns
     >>> from goodalloc.solvers.mode_columns import NodeUnits
-    >>> units = NodeUnits(generate_mode_columns(seed=0, jobs=40, scale=1))
+    >>> units = NodeUnits(generate_mode_columns(seed=0, jobs=40))
     >>> units.capacity[0].tolist(), units.grid.exact  # GPUs and pairs of cores
     ([4, 8], True)
     """

@@ -80,7 +80,7 @@ def search_pool_prices(
     >>> from goodalloc.models.columns import mode_column_utilities
     >>> from goodalloc.solvers.mode_columns import PricedClasses, pooled_choices
     >>> from goodalloc.solvers.mode_columns import search_pool_prices
-    >>> columns = generate_mode_columns(seed=0, jobs=40, scale=1)
+    >>> columns = generate_mode_columns(seed=0, jobs=40)
     >>> choices = pooled_choices(mode_column_utilities(columns))
     >>> classes = PricedClasses(choices, -1.0, 0.04, choices.count.astype(float))
     >>> found = search_pool_prices(classes, tolerance=1e-4)

@@ -84,9 +84,9 @@ def solve_mode_columns(columns: ModeColumns) -> ModeColumnAnswer:
 
     Examples
     --------
-    >>> from goodalloc.data.rounds import generate_mode_columns
+    >>> from goodalloc.data.rounds import generate_mode_columns, three_types
     >>> from goodalloc.solvers.mode_columns import solve_mode_columns
-    >>> answer = solve_mode_columns(generate_mode_columns(seed=0, jobs=500, scale=16))
+    >>> answer = solve_mode_columns(generate_mode_columns(0, 500, three_types(16)))
     >>> answer.gap < 1e-2
     True
     """

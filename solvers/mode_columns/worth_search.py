@@ -59,7 +59,7 @@ def best_pool_prices(
 
     Examples
     --------
-    >>> from goodalloc.data.rounds import generate_mode_columns
+    >>> from goodalloc.data.rounds import generate_mode_columns, three_types
     >>> from goodalloc.models.columns import mode_column_utilities
     >>> from goodalloc.solvers import Stop
     >>> from goodalloc.solvers.interface import Watch
@@ -70,7 +70,7 @@ def best_pool_prices(
     ...     pooled_choices,
     ...     search_pool_prices,
     ... )
-    >>> columns = generate_mode_columns(seed=0, jobs=500, scale=16)
+    >>> columns = generate_mode_columns(0, 500, three_types(16))
     >>> choices = pooled_choices(mode_column_utilities(columns))
     >>> classes = PricedClasses(choices, -1.0, 0.05, choices.count.astype(float))
     >>> _, found = best_pool_prices(classes, NodeUnits(columns), Watch(Stop()))

@@ -10,10 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from goodalloc.data.rounds import generate_columns, read_columns, write_columns
+from goodalloc.data.rounds import (
+    generate_columns,
+    generate_mode_columns,
+    read_columns,
+    write_columns,
+)
 from goodalloc.experiments.cli.main import main
 from goodalloc.models import Allocation, Cluster, Instance, Job, NodeGroup
-from goodalloc.models.columns import RoundColumns, column_violations
+from goodalloc.models.columns import ModeColumns, RoundColumns, column_violations
 from goodalloc.models.round import Rules
 from goodalloc.solvers.columns import solve_columns
 
@@ -44,6 +49,51 @@ def test_jobs_without_models_and_nodes_of_all_sizes_are_kept(tmp_path: Path) -> 
     columns = RoundColumns.of(Instance(cluster, (Job("a"), Job("b", max_replicas=4))))
     write_columns(columns, tmp_path / "round.parquet")
     assert read_columns(tmp_path / "round.parquet").instance() == columns.instance()
+
+
+@pytest.mark.parametrize("state", ["cold", "running", "disturbed"])
+def test_a_round_of_modes_is_read_as_it_was_written(state: State, tmp_path: Path) -> None:
+    """Every job and mode of it; equal rounds have equal bytes."""
+    columns = generate_mode_columns(2, 60, state=state)
+    path = tmp_path / "round.parquet"
+    write_columns(columns, path)
+    found = read_columns(path)
+    assert isinstance(found, ModeColumns)
+    assert found.modes == columns.modes
+    assert found.instance() == columns.instance()
+    before = path.read_bytes()
+    write_columns(found, path)
+    assert path.read_bytes() == before
+    changed(path, mode=["v100-2"] * 60)
+    with pytest.raises(ValueError, match=r"Job 0: mode is 'v100-2'; expected one of 't4-2', "):
+        read_columns(path)
+    changed(path, mode=None)
+    with pytest.raises(ValueError, match="Column 'mode' is missing"):
+        read_columns(path)
+
+
+def test_rounds_of_modes_are_drawn_and_solved_by_commands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the cores of every node, or none; placements name the mode."""
+    path, out = str(tmp_path / "round.parquet"), tmp_path / "placements.csv"
+    groups = ["--group", "a:6:4:t4", "--group", "b:2:8:a100"]
+    draw = ["generate", "--jobs", "30", "--out", path, *groups]
+    for cores, modes in ((["--cores", "32"], 7), ([], 2)):
+        assert main([*draw, *cores]) == 0
+        columns = read_columns(path)
+        assert isinstance(columns, ModeColumns)
+        assert len(columns.modes) == modes
+        assert main(["solve", path, "--out", str(out)]) == 0
+        rows = list(csv.DictReader(out.read_text(encoding="utf-8").splitlines()))
+        assert {row["mode"] for row in rows} <= {mode.name for mode in columns.modes}
+        assert "(by prices of GPUs and resources)" in capsys.readouterr().out
+    assert main(["generate", "--jobs", "30", "--out", path, "--cores", "32"]) == 2
+    assert "--cores: expected --group with it" in capsys.readouterr().err
+    assert main([*draw, "--cores", "4"]) == 2
+    assert "has fewer cores than GPUs" in capsys.readouterr().err
+    assert main([*draw[:-1], "b:2:8:v100"]) == 2
+    assert "has GPUs of type 'v100'; expected one of" in capsys.readouterr().err
 
 
 def changed(path: Path, **columns: Any) -> None:

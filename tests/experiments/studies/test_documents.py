@@ -65,22 +65,7 @@ def test_no_table_of_results_is_without_a_source() -> None:
     assert found == {}
 
 
-#: Results that are older than their code, and why they were not renewed.
-LATE = {
-    "artifact": "35 minutes; the same replays are confirmed by fig7, fig8a and exactness",
-    "artifact-quick": "66 minutes of the genetic algorithm, whose code has not changed",
-}
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(strict=True, reason=LATE[name]))
-        if name in LATE
-        else name
-        for name in stored_names()
-    ],
-)
+@pytest.mark.parametrize("name", stored_names())
 def test_no_stored_result_is_older_than_its_code(name: str) -> None:
     """`goodalloc report --stale` tells the command and the minutes that renew it."""
     assert stored_result(name).origin.changed_modules == ()

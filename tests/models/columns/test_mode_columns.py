@@ -80,7 +80,7 @@ def test_utilities_by_kind_and_mode_are_those_of_every_job(
 def test_the_checker_finds_what_the_one_of_instances_finds(seed: int, jobs: int) -> None:
     """In random allocations, rule by rule."""
     random = np.random.default_rng(seed)
-    columns = replace(generate_mode_columns(seed, jobs, 1), rules=Rules(max_nodes_per_job=2))
+    columns = replace(generate_mode_columns(seed, jobs), rules=Rules(max_nodes_per_job=2))
     nodes = random.choice(11, size=(jobs, 2))
     matrix = np.zeros((jobs, 11), dtype=np.int64)
     for job, row in enumerate(nodes):
@@ -93,7 +93,7 @@ def test_the_checker_finds_what_the_one_of_instances_finds(seed: int, jobs: int)
 
 def test_a_mode_that_is_none_is_a_violation() -> None:
     """Named with the modes there are."""
-    columns = generate_mode_columns(0, 2, 1)
+    columns = generate_mode_columns(0, 2)
     allocation = Allocation.from_placements([((0, 1),), ()], 11, np.array([12, 0]))
     (broken,) = column_violations(columns, allocation)
     assert (broken.rule, broken.message) == ("mode", "Job 0 is in mode 12; it has 10 modes.")
@@ -132,7 +132,7 @@ def wrong(**changes: Any) -> tuple[dict[str, Any], str]:
 def test_rounds_that_make_no_sense_are_refused(changes: dict[str, Any], message: str) -> None:
     """In one sentence."""
     with pytest.raises(ValueError, match=message):
-        replace(generate_mode_columns(0, 2, 1), **changes)
+        replace(generate_mode_columns(0, 2), **changes)
 
 
 def test_jobs_with_modes_of_their_own_are_no_columns() -> None:

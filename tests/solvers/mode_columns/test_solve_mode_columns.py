@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goodalloc.data.rounds import equip, generate, generate_mode_columns, generate_typed
+from goodalloc.data.rounds import (
+    equip,
+    generate,
+    generate_mode_columns,
+    generate_typed,
+    three_types,
+)
 from goodalloc.models import Cluster, NodeGroup, Rules, fitness, violations
 from goodalloc.models.columns import ModeColumns, mode_column_utilities
 from goodalloc.solvers import solve
@@ -73,7 +79,7 @@ def test_no_allocation_is_beyond_the_bound(seed: int, jobs: int, rules: Rules) -
 @pytest.mark.parametrize("load", [0.5, 1.0])
 def test_rounds_of_many_jobs_have_small_gaps(state: State, load: float) -> None:
     """Of what is left, whole jobs are most where nothing runs, restarts where jobs run."""
-    columns = generate_mode_columns(3, int(1024 * load), 16, state=state)
+    columns = generate_mode_columns(3, int(1024 * load), three_types(16), state=state)
     answer = solve_mode_columns(columns)
     assert not violations(columns.instance(), answer.allocation)
     assert answer.gap < (5e-3 if load == 0.5 else 1e-3 if state == "cold" else 6e-3)
@@ -82,7 +88,7 @@ def test_rounds_of_many_jobs_have_small_gaps(state: State, load: float) -> None:
 
 def test_what_nodes_are_worth_tells_that_jobs_do_not_share_them_well() -> None:
     """Prices of pools alone promise more than the exact solver finds; further pools do not."""
-    columns = generate_mode_columns(0, 60, 1)
+    columns = generate_mode_columns(0, 60)
     answer = solve_mode_columns(columns)
     exact = solve(columns.instance(), "highs")
     choices = pooled_choices(mode_column_utilities(columns))
@@ -99,7 +105,7 @@ def test_what_nodes_are_worth_tells_that_jobs_do_not_share_them_well() -> None:
 @pytest.mark.parametrize("power", [math.inf, -math.inf, 50.0])
 def test_powers_that_costs_do_not_hold_are_refused(power: float) -> None:
     """In one sentence."""
-    columns = generate_mode_columns(0, 40, 1, rules=Rules(power=power))
+    columns = generate_mode_columns(0, 40, rules=Rules(power=power))
     with pytest.raises(ValueError, match="expected a finite one of at most 40 in columns"):
         solve_mode_columns(columns)
 
@@ -107,7 +113,8 @@ def test_powers_that_costs_do_not_hold_are_refused(power: float) -> None:
 def test_equal_rounds_have_equal_answers() -> None:
     """To the byte: samples have a seed."""
     first, second = (
-        solve_mode_columns(generate_mode_columns(1, 300, 8, state="disturbed")) for _ in range(2)
+        solve_mode_columns(generate_mode_columns(1, 300, three_types(8), state="disturbed"))
+        for _ in range(2)
     )
     assert first.allocation == second.allocation
     assert (first.fitness, first.bound) == (second.fitness, second.bound)
