@@ -135,8 +135,10 @@ class PricedClasses:
                 found.append(_Block(classes, cost))
         return tuple(found)
 
-    def respond(self, prices: Float[Floats, " pools"]) -> Response:
-        """Return what the jobs choose at these prices of whole pools."""
+    def cheapest(
+        self, prices: Float[Floats, " pools"]
+    ) -> tuple[Float[Floats, " classes"], Int[Indices, " classes"]]:
+        """Return cost and price of the cheapest choice of every class but to stay, and which."""
         choices = self.choices
         priced = (choices.demand @ prices)[choices.code]
         least = np.empty(choices.num_classes)
@@ -146,6 +148,12 @@ class PricedClasses:
             best = np.argmin(both, axis=1)
             chosen[block.classes] = best
             least[block.classes] = both[np.arange(best.size), best]
+        return least, chosen
+
+    def respond(self, prices: Float[Floats, " pools"]) -> Response:
+        """Return what the jobs choose at these prices of whole pools."""
+        choices = self.choices
+        least, chosen = self.cheapest(prices)
         stay = self.kept_cost + choices.kept_demand @ prices
         chosen = np.where(stay < least, STAY, chosen)
         least = np.minimum(stay, least)

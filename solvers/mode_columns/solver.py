@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import numpy as np
 
 from goodalloc.formulations.basics.power_mean_cost import fitness_from_cost
 from goodalloc.models.columns.column_feasibility import column_violations
 from goodalloc.models.columns.utilities_by_mode import mode_column_utilities
+from goodalloc.models.goodput.chunked import Backend
+from goodalloc.models.support.validation import require_choice
 from goodalloc.solvers.columns.seconds import SecondsOfParts
 from goodalloc.solvers.columns.whole_numbers import GREATEST_POWER, MOST_SCALES, NEAR
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.mode_columns.choice_pools import STAY, pooled_choices
+from goodalloc.solvers.mode_columns.compiled_classes import CompiledClasses
 from goodalloc.solvers.mode_columns.leftovers import Leftovers
 from goodalloc.solvers.mode_columns.node_filling import NodeFilling
 from goodalloc.solvers.mode_columns.node_units import NodeUnits
@@ -66,7 +69,7 @@ class ModeColumnAnswer(NamedTuple):
     seconds: dict[str, float]
 
 
-def solve_mode_columns(columns: ModeColumns) -> ModeColumnAnswer:
+def solve_mode_columns(columns: ModeColumns, backend: Backend = "numpy") -> ModeColumnAnswer:
     """Decide a round of modes, with a bound that prices certify.
 
     The nodes of a type of GPU count as pools of GPUs and resources for the bound; where that lets
@@ -76,11 +79,15 @@ def solve_mode_columns(columns: ModeColumns) -> ModeColumnAnswer:
     ----------
     columns
         The round, of a finite power of at most `GREATEST_POWER`.
+    backend
+        Library that prices the jobs: ``"numpy"``, or ``"jax"``, which compiles first and runs on a
+        GPU as well. Both give the same answer; the bound is priced by NumPy.
 
     Raises
     ------
     ValueError
-        If the power is infinite or greater, or a goodput model is out of range.
+        If the power is infinite or greater, the backend is unknown, or a goodput model is out of
+        range.
 
     Examples
     --------
@@ -96,13 +103,19 @@ def solve_mode_columns(columns: ModeColumns) -> ModeColumnAnswer:
             f"Round: power is {power:g}; expected a finite one of at most {GREATEST_POWER:g} in "
             "columns of modes."
         )
+    require_choice("Rounds of modes: backend", backend, get_args(Backend))
     seconds, watch = SecondsOfParts(), Watch(Stop())
     utilities = mode_column_utilities(columns)
     seconds.end("table")
     choices, units = pooled_choices(utilities), NodeUnits(columns)
     reference = _reference(choices, power)
     seconds.end("choices")
-    classes, found = best_pool_prices(_priced(choices, power, reference), units, watch)
+    priced = _priced(choices, power, reference)
+    if backend == "jax":
+        priced = CompiledClasses(choices, power, reference, priced.count)
+    classes, found = best_pool_prices(priced, units, watch)
+    certified = _priced(classes.choices, power, reference).respond(found.prices)
+    found = found._replace(response=certified)
     seconds.end("prices")
     positions = whole_jobs(classes, taken_choices(classes, found, watch), found.prices)
     seconds.end("choices")

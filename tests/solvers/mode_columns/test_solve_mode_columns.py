@@ -22,6 +22,7 @@ from goodalloc.models.columns import ModeColumns, mode_column_utilities
 from goodalloc.solvers import solve
 from goodalloc.solvers.mode_columns import (
     STAY,
+    CompiledClasses,
     PricedClasses,
     pooled_choices,
     search_pool_prices,
@@ -119,6 +120,27 @@ def test_equal_rounds_have_equal_answers() -> None:
     assert first.allocation == second.allocation
     assert (first.fitness, first.bound) == (second.fitness, second.bound)
     assert np.array_equal(first.prices, second.prices)
+
+
+def test_jax_and_numpy_give_the_same_answer() -> None:
+    """To the byte: both add and compare in float64."""
+    columns = generate_mode_columns(1, 300, three_types(8), state="running")
+    first, second = (solve_mode_columns(columns, backend) for backend in ("numpy", "jax"))
+    assert first.allocation == second.allocation
+    assert (first.fitness, first.bound) == (second.fitness, second.bound)
+    choices = all_choices(columns)
+    given = choices, -1.0, 0.05, choices.count.astype(float)
+    for scale in (0.0, 1.0, 100.0):
+        prices = np.linspace(0.0, scale, choices.demand.shape[1])
+        one, other = PricedClasses(*given).respond(prices), CompiledClasses(*given).respond(prices)
+        assert one.bound == other.bound
+        assert np.array_equal(one.choice, other.choice)
+
+
+def test_an_unknown_backend_is_refused() -> None:
+    """With those that there are."""
+    with pytest.raises(ValueError, match="backend is 'cuda'; expected one of jax, numpy"):
+        solve_mode_columns(generate_mode_columns(0, 40), "cuda")  # type: ignore[arg-type]
 
 
 def all_choices(columns: ModeColumns) -> PooledChoices:
