@@ -134,9 +134,9 @@ def _solve_columns(arguments: argparse.Namespace) -> Output:
         if isinstance(columns, ModeColumns):
             mode = allocation.mode[allocation.job].tolist()
             entries.append([columns.modes[index].name for index in mode])
-        names = ("job", "node", "gpus", "mode")[: len(entries)]
-        rows = [dict(zip(names, row, strict=True)) for row in zip(*entries, strict=True)]
-        write_atomically(arguments.out, csv_text(rows, names))
+        names = "job", "node", "gpus", "mode"
+        rows = [dict[str, Any](zip(names, row, strict=False)) for row in zip(*entries, strict=True)]
+        write_atomically(arguments.out, csv_text(rows, names[: len(entries)]))
         text += f"\nwritten      {arguments.out}"
     data = {
         "fitness": answer.fitness,
