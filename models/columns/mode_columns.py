@@ -22,7 +22,10 @@ from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtyping import Int
+
     from goodalloc.models.round.mode import Mode
+    from goodalloc.models.support.array_types import Indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +164,21 @@ class ModeColumns(RoundColumns):
     def prototype(self) -> Instance:
         """Round of one job with these modes, for what depends on cluster and modes alone."""
         return Instance(self.cluster, (Job("any", modes=self.modes),), self.rules)
+
+    @cached_property
+    def most_per_node(self) -> Int[Indices, " modes"]:
+        """Most replicas of every mode that some node holds."""
+        found = np.zeros(len(self.modes), dtype=np.int64)
+        for index, mode in enumerate(self.modes):
+            for group in self.cluster.groups:
+                if mode.gpu_type in ("", group.gpu_type):
+                    had = dict(group.resources)
+                    room = [
+                        int(had.get(name, 0.0) * (1.0 + RESOURCE_TOLERANCE) / taken)
+                        for name, taken in mode.resources
+                    ]
+                    found[index] = max(found[index], min([group.gpus, *room]))
+        return found
 
     def instance(self, names: Sequence[str] | None = None, name: str = "instance") -> Instance:
         """Return the round with an object for every job; arguments as of `RoundColumns`."""

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
-from goodalloc.solvers.mode_columns.node_units import NodeUnits
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -177,7 +176,7 @@ def _pools(columns: ModeColumns, width: int) -> tuple[Indices, Floats]:
     has[:, 1:amounts] *= 1.0 + RESOURCE_TOLERANCE
     if rules.interference_avoidance:
         has[:, amounts] = nodes_of
-    most_on_node = NodeUnits(columns).most_per_node
+    most_on_node = columns.most_per_node
     least_nodes = np.zeros((len(columns.modes), width), dtype=np.int64)
     demand = np.zeros((len(columns.modes), 2, width, nodes_of.size, per_type))
     for mode, each in enumerate(prototype.mode_demand):

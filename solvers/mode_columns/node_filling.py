@@ -212,7 +212,7 @@ class NodeFilling:
         for index in several.tolist():
             mode, left = int(self.mode[index]), int(self.replicas[index])
             seat = left_over[mode, left]
-            held, pieces = int(self.units.most_per_node[mode]), span
+            held, pieces = int(self._columns.most_per_node[mode]), span
             most, sizes = left - 1, []
             while left:
                 pieces -= 1

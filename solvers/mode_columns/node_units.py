@@ -9,7 +9,6 @@ import numpy as np
 
 from goodalloc.formulations.mode_rounds.mode_choices import node_capacity
 from goodalloc.formulations.mode_rounds.resource_units import resource_grid
-from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -62,21 +61,6 @@ class NodeUnits:
     def size(self) -> Float[Floats, " demands"]:
         """Units of the largest node, at least 1."""
         return np.maximum(np.array(self.grid.shape) - 1.0, 1.0)
-
-    @cached_property
-    def most_per_node(self) -> Int[Indices, " modes"]:
-        """Most replicas of every mode that some node holds."""
-        found = np.zeros(len(self.columns.modes), dtype=np.int64)
-        for index, mode in enumerate(self.columns.modes):
-            for group in self.columns.cluster.groups:
-                if mode.gpu_type in ("", group.gpu_type):
-                    had = dict(group.resources)
-                    room = [
-                        int(had.get(name, 0.0) * (1.0 + RESOURCE_TOLERANCE) / taken)
-                        for name, taken in mode.resources
-                    ]
-                    found[index] = max(found[index], min([group.gpus, *room]))
-        return found
 
     def taken(
         self, mode: Int[Indices, ...], replicas: Int[Indices, ...]
