@@ -7,6 +7,7 @@ the cluster, with several numbers of cores for a GPU; how many cores keep a GPU 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,30 +25,31 @@ from goodalloc.data.rounds.drawn_jobs import (
     most_replicas,
 )
 from goodalloc.data.rounds.packing import pack
+from goodalloc.data.rounds.typed import sia_cluster
 from goodalloc.models.columns.mode_columns import ModeColumns
 from goodalloc.models.columns.round_columns import NEVER_RAN, no_models
 from goodalloc.models.goodput.input_pipeline import InputPipeline, bounded_by_input
 from goodalloc.models.goodput.model import GoodputModel
 from goodalloc.models.goodput.speedup import stack_models
 from goodalloc.models.round.allocation import Allocation
-from goodalloc.models.round.cluster import Cluster, NodeGroup
+from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.round.mode import Mode, resources
 from goodalloc.models.round.rules import Rules
-from goodalloc.models.support.validation import require_count
 
 if TYPE_CHECKING:
     from goodalloc.data.rounds.drawn_jobs import JobDraws, State
+    from goodalloc.models.round.cluster import NodeGroup
     from goodalloc.models.support.array_types import Indices
 
-#: Nodes of a cluster of scale 1, GPUs and cores of a node, by type of GPU.
-NODES = {"t4": (6, 4, 16.0), "a100": (2, 8, 64.0), "rtx2080ti": (3, 8, 32.0)}
+#: Cores of a node, by type of GPU.
+CORES = {"t4": 16.0, "a100": 64.0, "rtx2080ti": 32.0}
 
 #: Cores that may be needed to keep a T4 busy, drawn alike.
 BUSY = (1, 3, 6, 10)
 
 
 def three_types(scale: int = 1) -> Cluster:
-    """Return a cluster of T4, A100 and RTX 2080 Ti with cores: 64 GPUs on eleven nodes, times this.
+    """Return the cluster of Sia's simulator (`sia_cluster`), `scale` times, with cores.
 
     Raises
     ------
@@ -60,11 +62,10 @@ def three_types(scale: int = 1) -> Cluster:
     >>> three_types().num_gpus, three_types().resource_names
     (64, ('cpu',))
     """
-    require_count("Cluster of three types: scale", scale, minimum=1, maximum=90_000)
+    groups = sia_cluster(scale).groups
     return Cluster(
         tuple(
-            NodeGroup(name, nodes * scale, gpus, name, resources({"cpu": cores}))
-            for name, (nodes, gpus, cores) in NODES.items()
+            replace(group, resources=resources({"cpu": CORES[group.gpu_type]})) for group in groups
         )
     )
 

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from goodalloc.models.columns.round_columns import RoundColumns
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.solvers.columns.round_utilities import RoundUtilities
+    from goodalloc.solvers.columns.solver import ColumnAnswer
+    from goodalloc.solvers.mode_columns.solver import ModeColumnAnswer
 
 LOGGER = logging.getLogger(__name__)
 
@@ -151,21 +153,23 @@ def peers_of(jobs: int, power: float, given: argparse.Namespace) -> list[Way]:
     return peers
 
 
-def measure(
-    columns: RoundColumns, state: str, own: float, peers: Sequence[Way]
-) -> list[Measurement]:
-    """Decide a round by prices and by peers; a row each."""
-    wall, processor = time.perf_counter(), time.process_time()
-    answer = solve_columns(columns)
-    first = Measurement(
+def row_of(
+    columns: RoundColumns,
+    answer: ColumnAnswer | ModeColumnAnswer,
+    way: str,
+    wall: float,
+    processor: float,
+) -> Measurement:
+    """Return the row of an answer of our own, begun at these readings of the clocks."""
+    return Measurement(
         jobs=columns.num_jobs,
         nodes=columns.cluster.num_nodes,
-        gpus_per_node=int(columns.cluster.node_gpus[0]),
-        state=state,
+        gpus_per_node=int(columns.cluster.node_gpus.max()),
+        state="",
         power=columns.rules.power,
-        own=own,
+        own=0.0,
         kinds=columns.num_kinds,
-        way="price",
+        way=way,
         seconds=time.perf_counter() - wall,
         processor_seconds=time.process_time() - processor,
         fitness=answer.fitness,
@@ -176,6 +180,15 @@ def measure(
         packing_seconds=answer.seconds["packing"],
         check_seconds=answer.seconds["check"],
     )
+
+
+def measure(
+    columns: RoundColumns, state: str, own: float, peers: Sequence[Way]
+) -> list[Measurement]:
+    """Decide a round by prices and by peers; a row each."""
+    wall, processor = time.perf_counter(), time.process_time()
+    answer = solve_columns(columns)
+    first = row_of(columns, answer, "price", wall, processor)._replace(state=state, own=own)
     LOGGER.info("%d jobs, p = %g: %.3g s", columns.num_jobs, columns.rules.power, first.seconds)
     rows = [first]
     for peer in peers:
@@ -202,24 +215,8 @@ def measure_modes(columns: ModeColumns, state: str, load: float) -> Measurement:
     """Decide a round of modes by prices of pools."""
     wall, processor = time.perf_counter(), time.process_time()
     answer = solve_mode_columns(columns)
-    row = Measurement(
-        jobs=columns.num_jobs,
-        nodes=columns.cluster.num_nodes,
-        gpus_per_node=int(columns.cluster.node_gpus.max()),
+    row = row_of(columns, answer, "pools", wall, processor)._replace(
         state=state,
-        power=columns.rules.power,
-        own=0.0,
-        kinds=columns.num_kinds,
-        way="pools",
-        seconds=time.perf_counter() - wall,
-        processor_seconds=time.process_time() - processor,
-        fitness=answer.fitness,
-        gap=answer.gap,
-        peak_gib=peak_gib(),
-        table_seconds=answer.seconds["table"],
-        price_seconds=answer.seconds["prices"],
-        packing_seconds=answer.seconds["packing"],
-        check_seconds=answer.seconds["check"],
         choice_seconds=answer.seconds["choices"],
         modes=len(columns.modes),
         load=load,

@@ -17,15 +17,13 @@ from goodalloc.models.goodput.model import GoodputModel
 from goodalloc.models.goodput.speedup import stack_models
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
+from goodalloc.models.round.objective import LEAST_UTILITY
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Int
-
     from goodalloc.models.round.mode import Mode
-    from goodalloc.models.support.array_types import Indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,20 +163,10 @@ class ModeColumns(RoundColumns):
         """Round of one job with these modes, for what depends on cluster and modes alone."""
         return Instance(self.cluster, (Job("any", modes=self.modes),), self.rules)
 
-    @cached_property
-    def most_per_node(self) -> Int[Indices, " modes"]:
-        """Most replicas of every mode that some node holds."""
-        found = np.zeros(len(self.modes), dtype=np.int64)
-        for index, mode in enumerate(self.modes):
-            for group in self.cluster.groups:
-                if mode.gpu_type in ("", group.gpu_type):
-                    had = dict(group.resources)
-                    room = [
-                        int(had.get(name, 0.0) * (1.0 + RESOURCE_TOLERANCE) / taken)
-                        for name, taken in mode.resources
-                    ]
-                    found[index] = max(found[index], min([group.gpus, *room]))
-        return found
+    @property
+    def least_utility(self) -> float:
+        """Least utility of a job that runs."""
+        return self.rules.floor or LEAST_UTILITY
 
     def instance(self, names: Sequence[str] | None = None, name: str = "instance") -> Instance:
         """Return the round with an object for every job; arguments as of `RoundColumns`."""

@@ -18,7 +18,7 @@ import numpy as np
 from goodalloc.models.goodput.batch_size import best_batch_size
 from goodalloc.models.goodput.speedup import goodput_table
 from goodalloc.models.round.generalised_mean import power_mean, restart_factor
-from goodalloc.models.round.objective import LEAST_UTILITY, SMALL_TABLE
+from goodalloc.models.round.objective import SMALL_TABLE
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -51,18 +51,13 @@ class ModeColumnUtilities:
     factor: Float[Floats, " jobs"]
     kept: Float[Floats, " jobs"]
 
-    @property
-    def least(self) -> float:
-        """Least utility of a job that runs."""
-        return self.columns.rules.floor or LEAST_UTILITY
-
     def of(self, allocation: Allocation) -> Float[Floats, " jobs"]:
         """Return the utility of every job under an allocation, shape (jobs,)."""
         rules, columns = self.columns.rules, self.columns
         several = (allocation.job_nodes > 1).astype(int)
         replicas = np.minimum(allocation.job_replicas, self.speedup.shape[-1] - 1)
         speedup = self.speedup[columns.kind, allocation.mode, several, replicas]
-        found = np.maximum(self.factor * speedup + rules.floor, self.least)
+        found = np.maximum(self.factor * speedup + rules.floor, columns.least_utility)
         found[replicas == 0] = rules.idle
         return np.where(allocation.unchanged(columns.current), self.kept, found)
 
@@ -100,8 +95,8 @@ def mode_column_utilities(columns: ModeColumns) -> ModeColumnUtilities:
     held = np.minimum(current.job_replicas, speedup.shape[-1] - 1)
     several = (current.job_nodes > 1).astype(int)
     kept = scale * speedup[columns.kind, current.mode, several, held] + rules.floor
-    least = rules.floor or LEAST_UTILITY
-    kept = np.where(current.job_replicas > 0, np.maximum(kept, least), rules.idle)
+    kept = np.maximum(kept, columns.least_utility)
+    kept = np.where(current.job_replicas > 0, kept, rules.idle)
     return ModeColumnUtilities(columns, speedup, scale * rho, kept)
 
 

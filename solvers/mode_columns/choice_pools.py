@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from goodalloc.formulations.mode_rounds.mode_choices import most_replicas, node_capacity
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 
 if TYPE_CHECKING:
@@ -157,6 +158,21 @@ def pooled_choices(utilities: ModeColumnUtilities) -> PooledChoices:
     )
 
 
+def most_per_node(columns: ModeColumns) -> Int[Indices, " modes"]:
+    """Return the most replicas of every mode that some node holds.
+
+    Parameters
+    ----------
+    columns
+        The round.
+    """
+    prototype = columns.prototype
+    capacity = node_capacity(prototype)
+    modes = zip(prototype.mode_demand, prototype.mode_nodes, strict=True)
+    found = [most_replicas(capacity[nodes], demand).max(initial=0) for demand, nodes in modes]
+    return np.array(found, dtype=np.int64)
+
+
 def _pools(columns: ModeColumns, width: int) -> tuple[Indices, Floats]:
     """Return the fewest nodes of every number of replicas, and shares of pools by code.
 
@@ -176,7 +192,7 @@ def _pools(columns: ModeColumns, width: int) -> tuple[Indices, Floats]:
     has[:, 1:amounts] *= 1.0 + RESOURCE_TOLERANCE
     if rules.interference_avoidance:
         has[:, amounts] = nodes_of
-    most_on_node = columns.most_per_node
+    most_on_node = most_per_node(columns)
     least_nodes = np.zeros((len(columns.modes), width), dtype=np.int64)
     demand = np.zeros((len(columns.modes), 2, width, nodes_of.size, per_type))
     for mode, each in enumerate(prototype.mode_demand):

@@ -202,5 +202,5 @@ class Leftovers:
         node[current.job] = current.node
         stays = (node[jobs] == filling.where[jobs]) & (current.job_nodes[jobs] == 1)
         stays &= (current.mode[jobs] == mode) & (current.job_replicas[jobs] == replicas)
-        utility = np.where(stays, utilities.kept[jobs], np.maximum(anew, utilities.least))
+        utility = np.where(stays, utilities.kept[jobs], np.maximum(anew, columns.least_utility))
         return self.classes.cost_of_utility(utility)

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Flags, Floats, Indices
     from goodalloc.solvers.interface.watch import Watch
     from goodalloc.solvers.mode_columns.node_units import NodeUnits
-    from goodalloc.solvers.mode_columns.seat_program import Seats
 
 #: Times that patterns are found anew for the pieces and nodes that are left.
 MOST_DIVES = 60
@@ -78,6 +77,14 @@ class NodeFilling:
         self._closed = np.zeros(len(self.free), dtype=bool)
         self._several = np.zeros((0, 3), dtype=np.int64)
         self._home = np.full(self._columns.num_jobs, NOWHERE)
+
+    def copy(self) -> NodeFilling:
+        """Return the same placements, to go on with in another way."""
+        found = NodeFilling(self.units, self.mode, self.replicas)
+        found.where, found.free = self.where.copy(), self.free.copy()
+        found._spread, found._closed = self._spread.copy(), self._closed.copy()
+        found._several, found._home = self._several, self._home
+        return found
 
     @property
     def unplaced(self) -> Int[Indices, " unplaced"]:
@@ -146,17 +153,9 @@ class NodeFilling:
         watch
             The clock of the solve.
         """
-        if not one.size + several.size:
-            return
-        jobs = np.concatenate([one, several])
-        wanted = Wanted(
-            self.mode[jobs],
-            self.replicas[jobs],
-            np.arange(jobs.size) >= one.size,
-            np.ones(jobs.size),
-        )
-        room = Room(self.free, self._closed)
-        pieces = self._split(one, several, relaxed_packing(self.units, wanted, room, watch)[1])
+        pieces = _Pieces(one, self.replicas[one], np.zeros(one.size, dtype=bool))
+        if several.size:
+            pieces = self._split(one, several, watch)
         worth = worth[pieces.job] * pieces.replicas / self.replicas[pieces.job]
         node = np.full(pieces.job.size, NOWHERE)
         for _ in range(MOST_DIVES):
@@ -203,8 +202,13 @@ class NodeFilling:
             np.subtract.at(self.free, nodes, self.units.taken(np.full(nodes.size, mode), given))
             self._add_several(np.full(nodes.size, job), nodes, given)
 
-    def _split(self, one: Indices, several: Indices, seats: Seats) -> _Pieces:
-        """Return the pieces of jobs, those of distributed ones in the sizes that seats have."""
+    def _split(self, one: Indices, several: Indices, watch: Watch) -> _Pieces:
+        """Return the pieces of jobs, those of distributed ones in sizes that pack well together."""
+        jobs = np.concatenate([one, several])
+        distributed = np.arange(jobs.size) >= one.size
+        wanted = Wanted(self.mode[jobs], self.replicas[jobs], distributed, np.ones(jobs.size))
+        room = Room(self.free, self._closed)
+        _, seats = relaxed_packing(self.units, wanted, room, watch)
         kinds = zip(seats.mode.tolist(), seats.replicas.tolist(), strict=True)
         left_over = dict(zip(kinds, seats.number, strict=True))
         span = self._columns.rules.max_nodes_per_job
@@ -212,7 +216,7 @@ class NodeFilling:
         for index in several.tolist():
             mode, left = int(self.mode[index]), int(self.replicas[index])
             seat = left_over[mode, left]
-            held, pieces = int(self._columns.most_per_node[mode]), span
+            held, pieces = int(self.units.most_per_node[mode]), span
             most, sizes = left - 1, []
             while left:
                 pieces -= 1

@@ -9,6 +9,7 @@ import numpy as np
 
 from goodalloc.formulations.mode_rounds.mode_choices import node_capacity
 from goodalloc.formulations.mode_rounds.resource_units import resource_grid
+from goodalloc.solvers.mode_columns.choice_pools import most_per_node
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
@@ -61,6 +62,11 @@ class NodeUnits:
     def size(self) -> Float[Floats, " demands"]:
         """Units of the largest node, at least 1."""
         return np.maximum(np.array(self.grid.shape) - 1.0, 1.0)
+
+    @cached_property
+    def most_per_node(self) -> Int[Indices, " modes"]:
+        """Most replicas of every mode that some node holds."""
+        return most_per_node(self.columns)
 
     def taken(
         self, mode: Int[Indices, ...], replicas: Int[Indices, ...]

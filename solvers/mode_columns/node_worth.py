@@ -40,6 +40,8 @@ def with_node_worth(
     worths
         Type of GPU and value function of a node of every further pool.
     """
+    if not worths:
+        return classes
     choices, columns = classes.choices, classes.choices.columns
     mode, several, replicas = choices.decode(np.arange(len(choices.demand)))
     taken = units.taken(mode, replicas)
@@ -60,4 +62,4 @@ def with_node_worth(
         demand=np.hstack([choices.demand, further]),
         kept_demand=np.hstack([choices.kept_demand, further[choices.kept_code]]),
     )
-    return replace(classes, choices=pools) if worths else classes
+    return replace(classes, choices=pools)

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from goodalloc.formulations.basics.power_mean_cost import power_cost
-from goodalloc.models.round.objective import LEAST_UTILITY
 from goodalloc.solvers.columns.column_choices import LARGEST_TERM, chunks
 from goodalloc.solvers.mode_columns.choice_pools import STAY
 
@@ -87,10 +86,10 @@ class PricedClasses:
     def cost_of(self, classes: Indices, positions: Indices) -> Floats:
         """Return the costs of choices (positions or `STAY`) of classes, of any equal shapes."""
         choices = self.choices
-        rules, kind = choices.columns.rules, choices.kind[classes]
-        speedup = choices.speedup[kind, np.maximum(positions, 0)]
-        least = rules.floor or LEAST_UTILITY
-        utility = np.maximum(choices.factor[classes] * speedup + rules.floor, least)
+        columns, rules = choices.columns, choices.columns.rules
+        speedup = choices.speedup[choices.kind[classes], np.maximum(positions, 0)]
+        utility = choices.factor[classes] * speedup + rules.floor
+        utility = np.maximum(utility, columns.least_utility)
         utility = np.where(positions == 0, rules.idle, utility)
         kept = choices.kept[classes]
         utility = np.where(positions == STAY, kept, utility)

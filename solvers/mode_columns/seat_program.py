@@ -104,7 +104,7 @@ def relaxed_packing(
     kinds, kind_of = np.unique(keys, axis=0, return_inverse=True)
     jobs = np.bincount(kind_of.reshape(-1), wanted.number[several], minlength=len(kinds))
     mode, replicas = kinds.T
-    largest = np.minimum(units.columns.most_per_node[mode], replicas - 1)
+    largest = np.minimum(units.most_per_node[mode], replicas - 1)
     if not units.columns.rules.interference_avoidance:  # nodes hold any number of them
         each = units.taken(mode, np.ones_like(mode))
         singles = np.concatenate([singles, np.column_stack([units.mode_type[mode], each])])
@@ -126,7 +126,7 @@ def relaxed_packing(
     master, classes, _ = packing_program(units, items, weight, room, watch)
     amount = np.concatenate([number, replicas * jobs]).astype(float)
     packed = master.solve(amount, classes.count, bounded=False)
-    seats = np.zeros((len(kinds), int(units.columns.most_per_node.max()) + 1))
+    seats = np.zeros((len(kinds), int(units.most_per_node.max()) + 1))
     for pattern, nodes in zip(master.patterns, packed.nodes, strict=True):
         there = pattern.rows >= items.code.size
         sizes = pattern.amounts[there].astype(np.int64)

@@ -175,21 +175,22 @@ class _Plan:
         replicas = np.where(stays, current.job_replicas, replicas)
         apart = np.where(stays, current.job_nodes > 1, several > 0)
         worth = self.classes.demand_of(choices.job_class, self.positions) @ self.prices
-        for again in (False, True):
-            filling = NodeFilling(self.units, mode, replicas)
-            filling.keep(stays)
-            left = filling.unplaced
-            filling.fill(left[~apart[left]], left[apart[left]], worth, self.watch)
-            left = filling.unplaced
-            left = left[~apart[left]]
-            if again:
-                lacking = np.unique(self.units.mode_type[mode[left]])
-                released = filling.release(filling.mixed(lacking))
-                one = np.concatenate([left, released])
-                filling.fill(one, one[:0], worth, self.watch)
-            leftovers = Leftovers(self.utilities, self.classes, self.prices, filling)
-            leftovers.place()
-            leftovers.use()
-            yield filling.allocation()
-            if not left.size or not stays.any():
-                return
+        filling = NodeFilling(self.units, mode, replicas)
+        filling.keep(stays)
+        left = filling.unplaced
+        filling.fill(left[~apart[left]], left[apart[left]], worth, self.watch)
+        yield self._completed(filling.copy())
+        left = filling.unplaced
+        left = left[~apart[left]]
+        if left.size and stays.any():
+            lacking = np.unique(self.units.mode_type[mode[left]])
+            one = np.concatenate([left, filling.release(filling.mixed(lacking))])
+            filling.fill(one, one[:0], worth, self.watch)
+            yield self._completed(filling)
+
+    def _completed(self, filling: NodeFilling) -> Allocation:
+        """Return the allocation with what is left placed and used."""
+        leftovers = Leftovers(self.utilities, self.classes, self.prices, filling)
+        leftovers.place()
+        leftovers.use()
+        return filling.allocation()

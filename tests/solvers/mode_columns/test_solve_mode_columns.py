@@ -165,7 +165,7 @@ def test_a_choice_that_was_left_out_is_never_the_cheapest(seed: int, power: floa
     most = np.array([group.gpus for group in columns.cluster.groups]).max()
     for job, one in enumerate(choices.job_class.tolist()):
         speedup = utilities.speedup[columns.kind[job], mode, several, replicas]
-        utility = np.maximum(utilities.factor[job] * speedup + rules.floor, utilities.least)
+        utility = np.maximum(utilities.factor[job] * speedup + rules.floor, columns.least_utility)
         cost = classes.cost_of_utility(np.where(replicas == 0, rules.idle, utility))
         allowed = (replicas <= columns.max_replicas[job]) & ((several == 1) | (replicas <= most))
         fits = (choices.demand <= 1.0 + 1e-9).all(axis=1)
