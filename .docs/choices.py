@@ -24,7 +24,7 @@ from goodalloc.solvers.interface.base import SOLVERS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from goodalloc.experiments.studies.catalogue import Entry
+    from goodalloc.experiments.studies.entry import Entry
 
 #: What each solver counts, and what it proves (`tests/test_docs.py`: of every one that ships).
 PROVES: Mapping[str, tuple[str, str]] = {

@@ -24,6 +24,7 @@ ROOMS = {
         "shared_gpus",
         "classical",
         "hindsight",
+        "plans",
     ),
     "data": (
         "documents",
@@ -35,6 +36,7 @@ ROOMS = {
         "parameter_servers",
         "pods",
         "classical",
+        "plans",
         "derivation",
     ),
     "formulations": (
@@ -71,6 +73,7 @@ ROOMS = {
         "shared_gpus",
         "hindsight",
         "foresight",
+        "plans",
     ),
     "experiments": (
         "support",
@@ -96,6 +99,7 @@ ROOMS = {
         "studies.classical",
         "studies.comparisons",
         "studies.hindsight",
+        "studies.plans",
         "studies",
         "cli",
         "benchmarks",

@@ -5,50 +5,15 @@ A study is imported on first use, so that listing all of them is fast.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from goodalloc.experiments.studies.entry import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from goodalloc.experiments.studies.framework.reproduction import Reproduction
-
-
-@dataclass(frozen=True)
-class Entry:
-    """Location and description of a study.
-
-    Parameters
-    ----------
-    title
-        That of the study.
-    path
-        ``room.module:NAME`` under `goodalloc.experiments.studies`.
-    minutes
-        Minutes of a whole run by one worker, or of processor time; None if not measured.
-    clocked
-        Columns with seconds of a clock, which differ between runs.
-    """
-
-    title: str
-    path: str
-    minutes: float | None = None
-    clocked: tuple[str, ...] = ()
-
-    @property
-    def module(self) -> str:
-        """Name of its module, below `goodalloc`."""
-        return f"experiments.studies.{self.path.partition(':')[0]}"
-
-    def load(self) -> Reproduction[Any]:
-        """Return the study."""
-        name = self.path.partition(":")[2]
-        study: Reproduction[Any] = getattr(
-            importlib.import_module(f"goodalloc.{self.module}"), name
-        )
-        return study
 
 
 #: What Pollux's paper has: the group "pollux". (Figure 4 is a drawing.)
@@ -326,6 +291,12 @@ OTHERS: Mapping[str, Entry] = {
     "antman": Entry(
         "AntMan: opportunistic jobs beside those with a guarantee", "shared_gpus.replay:ANTMAN"
     ),
+    "arena": Entry(
+        "jobs that choose execution plans: Arena (EuroSys'26), Sia, Gavel and exact decisions",
+        "plans.arena_replay:ARENA",
+        minutes=25,
+        clocked=("decision_ms", "worst_decision_ms"),
+    ),
     "traces": Entry(
         "published traces of rigid jobs under every policy that keeps the users' GPUs",
         "comparisons.trace_replay:TRACE_REPLAY",
@@ -378,6 +349,7 @@ ARTIFACTS: Mapping[str, tuple[str, ...]] = {
     "traces": ("traces",),
     "aiturbo": ("predictability",),
     "dl2": ("step-times",),
+    "arena": ("arena",),
 }
 
 MINUTES_NOTE = "minutes: of a whole run by one worker, where that was measured; --quick takes less"

@@ -30,6 +30,10 @@ RATES: Mapping[str, str] = {
 }
 
 
+#: Quantities of execution plans whose errors are noted, by their names in tables.
+PLANS: Mapping[str, str] = {"step": "step", "step_held_out": "step, held out"}
+
+
 class ProfileFitRow(NamedTuple):
     """Relative errors of one quantity of a shipped model.
 
@@ -114,13 +118,24 @@ def _rates() -> Iterator[ProfileFitRow]:
             )
 
 
+def _plans() -> Iterator[ProfileFitRow]:
+    """Yield the errors of steps by execution plan."""
+    noted = _document("profiles/plans.json")["errors"]
+    for key, quantity in PLANS.items():
+        for family, errors in noted[key].items():
+            count = errors["measurements"]
+            yield ProfileFitRow(
+                "plans", "all", family, quantity, count, None, None, *_percent(errors)
+            )
+
+
 def _rows(_: object) -> list[ProfileFitRow]:
-    return [*_applications(), *_step_times(), *_rates()]
+    return [*_applications(), *_step_times(), *_rates(), *_plans()]
 
 
 def plot_profile_fits(rows: list[ProfileFitRow]) -> Figure:
     """Draw the median, the 90th percentile and the maximum of the errors of steps and rates."""
-    shown = [row for row in rows if row.quantity in {"step", *RATES.values()}]
+    shown = [row for row in rows if row.quantity in {*PLANS.values(), *RATES.values()}]
     ax = new_axes(8.0, 1.2 + 0.24 * len(shown))
     for index, (column, label) in enumerate(
         (

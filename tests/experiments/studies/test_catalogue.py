@@ -17,7 +17,8 @@ from goodalloc.experiments.cli import replay as cli_replay
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.replay.replay_task import ReplayTask
 from goodalloc.experiments.reporting.estimates import estimate_of, shown_estimate
-from goodalloc.experiments.studies.catalogue import ENTRIES, GROUPS, REPRODUCTIONS, Entry
+from goodalloc.experiments.studies.catalogue import ENTRIES, GROUPS, REPRODUCTIONS
+from goodalloc.experiments.studies.entry import Entry
 from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.studies.pollux.published_cases import (
     AVERAGE,

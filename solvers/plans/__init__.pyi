@@ -1,0 +1,10 @@
+from .arena_search import ArenaPlans as ArenaPlans
+from .exact_plans import ExactPlans as ExactPlans
+from .exact_plans import PlanAnswer as PlanAnswer
+from .exact_plans import solve_plans as solve_plans
+from .first_come import FirstComePlans as FirstComePlans
+from .one_by_one import OneByOne as OneByOne
+from .plan_choices import PlanChoices as PlanChoices
+from .plan_choices import enumerate_plans as enumerate_plans
+from .plan_policy import PlanPolicy as PlanPolicy
+from .rubick_search import RubickPlans as RubickPlans
