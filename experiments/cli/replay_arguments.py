@@ -52,7 +52,7 @@ what:
                     aiturbo-replay, aiturbo-conditions; aiturbo
   other systems     allox, hesrpt, slaq, themis, themis-auctions, themis-searches, gandiva,
                     antman, time-shares, gavel, gavel-cost, gavel-levels, gavel-load,
-                    gavel-packing, traces; family compares all policies,
+                    gavel-packing, traces, arena; family compares all policies,
                     profile-fits the models that ship, profile-parts what a profiler adds
   training here     digits-efficiency, adaptive-batch, elastic; training
 """
@@ -271,7 +271,8 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
         metavar="NUMBERS",
         help="numbers of the published workloads, or seeds of drawn ones and of searches, as 1-8 "
         "(default: 1-8 for table2, fig7, fig8a, fig8b, fig8c and the questions about Pollux, 1-3 "
-        "for table3, 1-5 for gandiva and antman, else 6; with --quick 6, 1 for table3)",
+        "for table3 and arena, 1-5 for gandiva and antman, else 6; with --quick 6, 1 for table3 "
+        "and arena)",
     )
     parser.add_argument(
         "--seeds",
@@ -289,7 +290,9 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
         "simulation_throughputs.json (folder scheduler of Gavel's code), or gavel-throughputs with "
         "it; for openb, predictability and step-times that of their lists; for aiturbo one that "
         "holds aiturbo-jobs and dl2-ps-worker-speed; for traces one that holds "
-        "tiresias-traces and elasticflow-itp-2021 (default: shipped profiles, drawn workloads)",
+        "tiresias-traces and elasticflow-itp-2021; for arena one that holds measured.csv and the "
+        "traces, of which --workloads 1-3 are Philly, Helios and PAI, or arena with them "
+        "(default: shipped profiles, drawn workloads)",
     )
     parser.add_argument(
         "--gaps",
