@@ -101,6 +101,7 @@ ROOMS = {
         "studies.hindsight",
         "studies.plans",
         "studies",
+        "pages",
         "cli",
         "benchmarks",
     ),

@@ -35,6 +35,7 @@ COMMANDS = {
     "check": "goodalloc.experiments.cli.solve:check_command",
     "verify": "goodalloc.experiments.cli.verify:verify_command",
     "export": "goodalloc.experiments.cli.export:export_command",
+    "view": "goodalloc.experiments.cli.export:view_command",
     "generate": "goodalloc.experiments.cli.solve:generate_command",
     "compare": "goodalloc.experiments.cli.compare:compare_command",
     "gap": "goodalloc.experiments.cli.compare:gap_command",
@@ -295,6 +296,30 @@ def _add_limits(parser: argparse.ArgumentParser, seconds: float | None) -> None:
     )
 
 
+def _add_view(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "path",
+        help="an instance file, or the name of an instance that ships; a folder of replays that "
+        "simulate wrote, or one of them; a folder that gap wrote",
+    )
+    parser.add_argument(
+        "--allocation",
+        metavar="FILE",
+        help="an allocation or result of the instance (default: the present placements)",
+    )
+    parser.add_argument(
+        "--policies",
+        type=names,
+        nargs="+",
+        default=[()],
+        metavar="NAMES",
+        help="replays to show side by side, separated by commas (default: all of the folder)",
+    )
+    parser.add_argument(
+        "--out", metavar="FILE", default="page.html", help="file of the page (default: page.html)"
+    )
+
+
 #: Commands by purpose, each with a line of help and the function that adds its arguments.
 GROUPED: dict[str, dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]]] = {
     "decide a round": {
@@ -306,6 +331,7 @@ GROUPED: dict[str, dict[str, tuple[str, Callable[[argparse.ArgumentParser], None
     "make and check": {
         "generate": ("draw an instance", _add_generate),
         "export": ("write an instance as a mathematical program", _add_export),
+        "view": ("write a page to look at: a round, replays, or a comparison", _add_view),
         "check": ("check an allocation of an instance and print its fitness", _add_check),
         "verify": ("check a certificate of a bound on the fitness", _add_verify),
     },

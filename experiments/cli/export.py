@@ -1,4 +1,4 @@
-"""Command `export`: write an instance as a mathematical program for any solver."""
+"""Commands that write an instance for any solver (export), or a page to look at (view)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.rounds.benchmark_set import find_instance
-from goodalloc.experiments.cli.output import Output, check_target
+from goodalloc.experiments.cli.output import Output, check_distinct, check_target, flat
+from goodalloc.experiments.support.extras import require_extra
 
 if TYPE_CHECKING:
     import argparse
@@ -60,6 +62,20 @@ class ExportedProgram(NamedTuple):
     rows: int
     entries: int
     reference: float
+
+
+def view_command(arguments: argparse.Namespace) -> Output:
+    """Write a page to look at."""
+    check_target(arguments.out)
+    check_distinct(arguments.path, arguments.allocation, arguments.out)
+    require_extra("view", "Command view")
+    from goodalloc.experiments.pages.view import view
+
+    found = view(arguments.path, arguments.allocation, flat(arguments.policies))
+    write_atomically(Path(arguments.out), found)
+    size = len(found.encode("utf-8"))
+    text = f"{arguments.out}: {size / 1e6:.1f} MB, opens in any browser"
+    return Output(text, {"file": arguments.out, "bytes": size})
 
 
 def export_command(arguments: argparse.Namespace) -> Output:

@@ -13,6 +13,7 @@ MODULES = {
     "ray": ("ray",),
     "scip": ("pyscipopt",),
     "search": ("optuna", "sklearn"),
+    "view": ("bokeh",),
 }
 
 

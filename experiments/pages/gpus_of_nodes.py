@@ -1,0 +1,232 @@
+"""Page of a round: the GPUs of every node by job, what changed, and a table of the jobs."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from goodalloc.experiments.pages.page_parts import (
+    WIDTH,
+    heading,
+    marks,
+    new_figure,
+    note,
+    page,
+    shown_number,
+    table,
+)
+from goodalloc.models.round.feasibility import violations
+from goodalloc.models.round.objective import fitness, utilities
+from goodalloc.solvers.interface.bounds import knapsack
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.instance import Instance
+
+#: Least and greatest width of a GPU in pixels, and nodes one above the other at least.
+CELLS, FEWEST_ROWS = (12, 26), 16
+
+#: Most jobs on nodes that are labelled with the number of the job.
+MOST_LABELS = 900
+
+#: What happened to a job, and the line around its GPUs: black where it restarts.
+LINES = {"kept": "#ffffff", "started": "#000000", "moved": "#000000", "resized": "#000000"}
+
+
+def round_page(instance: Instance, allocation: Allocation) -> str:
+    """Return a page of an allocation of a round beside the present one.
+
+    Parameters
+    ----------
+    instance
+        The round.
+    allocation
+        What was decided; the present allocation to show the round alone.
+
+    Raises
+    ------
+    ValueError
+        If the allocation breaks a rule of the round.
+
+    Examples
+    --------
+    >>> from goodalloc.data import generate
+    >>> from goodalloc.experiments.pages import round_page
+    >>> instance = generate(seed=0, jobs=8, nodes=4, gpus_per_node=4)
+    >>> "<html" in round_page(instance, instance.current)
+    True
+    """
+    if broken := violations(instance, allocation):
+        raise ValueError(f"Instance '{instance.name}': {broken[0]}")
+    changes = job_changes(instance, allocation)
+    facts = _facts(instance, allocation, changes)
+    title = f"Round {instance.name}"
+    told = (
+        "A row is a node, a square a GPU; nodes go on in the next column. A bar is what a job has "
+        "of a node, with the number of the job; a black line around it says that the job starts or "
+        "restarts. Point at a bar to read about its job; click a heading of the table to sort."
+    )
+    parts = [heading(title, facts), note(told), _nodes(instance, allocation, changes)]
+    return page(title, [*parts, table(_jobs(instance, allocation, changes))])
+
+
+def job_changes(instance: Instance, allocation: Allocation) -> list[str]:
+    """Return for every job what an allocation changes.
+
+    One of "kept", "started", "stopped", "moved" (as many GPUs elsewhere), "resized" or "waits".
+    """
+    found = []
+    before, after = instance.current.placements(), allocation.placements()
+    for old, new in zip(before, after, strict=True):
+        if old == new:
+            found.append("kept" if new else "waits")
+        elif not old or not new:
+            found.append("started" if new else "stopped")
+        else:
+            same = sum(gpus for _, gpus in old) == sum(gpus for _, gpus in new)
+            found.append("moved" if same else "resized")
+    return found
+
+
+def _facts(instance: Instance, allocation: Allocation, changes: list[str]) -> dict[str, str]:
+    value, bound = fitness(instance, allocation), knapsack(instance).value
+    gap = f"at most {max(1.0 - value / bound, 0.0):.2%}" if math.isfinite(bound) else "–"
+    counts = [f"{changes.count(kind)} {kind}" for kind in dict.fromkeys(sorted(changes))]
+    held, gpus = int(allocation.replicas.sum()), instance.cluster.num_gpus
+    return {
+        "jobs": f"{instance.num_jobs:,}",
+        "GPUs held": f"{held:,} of {gpus:,} on {instance.cluster.num_nodes:,} nodes",
+        "fitness": shown_number(value, 6),
+        "gap by the knapsack's bound": gap,
+        "changes": ", ".join(counts),
+    }
+
+
+def _nodes(instance: Instance, allocation: Allocation, changes: list[str]) -> Any:
+    """Return the picture of all GPUs."""
+    from bokeh.models import ColumnDataSource, HoverTool
+
+    cluster = instance.cluster
+    most = int(cluster.node_gpus.max())
+    cell = int(np.clip(math.sqrt(WIDTH * 640 / (cluster.num_nodes * (most + 1))), *CELLS))
+    blocks = max(min(WIDTH // (cell * (most + 1)), -(-cluster.num_nodes // FEWEST_ROWS)), 1)
+    rows = -(-cluster.num_nodes // blocks)
+    ax = new_figure(
+        "GPUs of every node",
+        min(cell * blocks * (most + 1) + 110, WIDTH),
+        cell * rows + 70,
+        tools="pan,wheel_zoom,reset,save",
+        active_drag=None,
+        x_range=(-0.5, blocks * (most + 1)),
+        y_range=(rows + 0.2, -0.2),
+    )
+    node = np.arange(cluster.num_nodes)
+    starts = np.repeat(np.cumsum(cluster.node_gpus) - cluster.node_gpus, cluster.node_gpus)
+    ax.rect(
+        x=np.repeat((node // rows) * (most + 1), cluster.node_gpus)
+        + (np.arange(starts.size) - starts + 0.5),
+        y=np.repeat(node % rows, cluster.node_gpus) + 0.5,
+        width=0.92,
+        height=0.86,
+        fill_color="#f2f2f2",
+        line_color="#dddddd",
+    )
+    source = ColumnDataSource(_held(instance, allocation, changes, rows))
+    drawn = ax.rect(
+        x="x",
+        y="y",
+        width="width",
+        height=0.86,
+        source=source,
+        fill_color="fill",
+        hatch_pattern="hatch",
+        hatch_color="#ffffff",
+        hatch_alpha=0.5,
+        hatch_scale=8,
+        line_color="line",
+        line_width=2,
+    )
+    if allocation.job.size <= MOST_LABELS:
+        ax.text(
+            x="x",
+            y="y",
+            text="number",
+            source=source,
+            text_align="center",
+            text_baseline="middle",
+            text_font_size=f"{cell * 2 // 5}px",
+            text_color="#000000",
+            background_fill_color="#ffffff",
+            background_fill_alpha=0.75,
+        )
+    tips = [("job", "@job"), ("application", "@application"), ("its GPUs", "@gpus")]
+    tips += [("utility", "@utility{0.000}"), ("node", "@node"), ("change", "@change")]
+    ax.add_tools(HoverTool(renderers=[drawn], tooltips=tips))
+    step = max(rows // 24, 1)
+    ticks = [row + 0.5 for row in range(0, rows, step)]
+    ax.yaxis.ticker = ticks
+    ax.yaxis.major_label_overrides = {
+        tick: cluster.node_names[int(tick)] for tick in ticks if int(tick) < cluster.num_nodes
+    }
+    ax.xaxis.visible = False
+    ax.grid.visible = False
+    return ax
+
+
+def _held(instance: Instance, allocation: Allocation, changes: list[str], rows: int) -> Any:
+    """Return a bar for the GPUs of each job on each of its nodes, with what there is to read."""
+    names, most = instance.cluster.node_names, int(instance.cluster.node_gpus.max())
+    fills, hatches = marks(instance.num_jobs)
+    reached, slots = utilities(instance, allocation), [0] * instance.cluster.num_nodes
+    bars = []
+    for job, node, gpus in zip(
+        allocation.job.tolist(), allocation.node.tolist(), allocation.replicas.tolist(), strict=True
+    ):
+        bars.append(
+            {
+                "x": (node // rows) * (most + 1) + slots[node] + gpus / 2,
+                "y": node % rows + 0.5,
+                "width": gpus - 0.08,
+                "fill": fills[job],
+                "hatch": hatches[job],
+                "line": LINES[changes[job]],
+                "job": instance.jobs[job].name,
+                "application": instance.jobs[job].application or "–",
+                "node": names[node],
+                "gpus": int(allocation.job_replicas[job]),
+                "utility": float(reached[job]),
+                "change": changes[job],
+                "number": str(job),
+            }
+        )
+        slots[node] += gpus
+    columns = "x y width fill hatch line job application node gpus utility change number"
+    return {name: [bar[name] for bar in bars] for name in columns.split()}
+
+
+def _jobs(instance: Instance, allocation: Allocation, changes: list[str]) -> pd.DataFrame:
+    """Return a row for every job."""
+    reached, before = utilities(instance, allocation), instance.current.job_replicas
+    names = instance.cluster.node_names
+    nodes = [
+        " ".join(f"{names[node]}:{gpus}" for node, gpus in placement)
+        for placement in allocation.placements()
+    ]
+    return pd.DataFrame(
+        {
+            "number": np.arange(instance.num_jobs),
+            "job": [job.name for job in instance.jobs],
+            "application": [job.application for job in instance.jobs],
+            "GPUs": allocation.job_replicas,
+            "GPUs_before": before,
+            "change": changes,
+            "utility": reached,
+            "weight": [job.weight for job in instance.jobs],
+            "age_(s)": [job.age for job in instance.jobs],
+            "restarts": [job.restarts for job in instance.jobs],
+            "nodes": nodes,
+        }
+    )

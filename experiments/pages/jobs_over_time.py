@@ -1,0 +1,267 @@
+"""Page of replays side by side: who held how many GPUs when, the queue, goodput and gaps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from goodalloc.experiments.pages.page_parts import (
+    WIDTH,
+    heading,
+    new_figure,
+    note,
+    page,
+    shown_number,
+    table,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from goodalloc.models.support.array_types import Floats
+
+#: Files of a replay.
+JOBS, ROUNDS, SAMPLES = "jobs.csv", "rounds.csv", "samples.csv"
+
+#: Lightness of a job's bar by its GPUs, from few to many.
+SHADES = ("#cfdfee", "#9dbfdd", "#6a9cc9", "#3f78ae", "#20578b", "#0f3a63", "#061f38")
+
+#: Titles of the curves of a replay by column; those without a value are left out.
+CURVES = {
+    "active_jobs": "jobs that are there (black) and run (blue)",
+    "allocated_gpus": "GPUs held",
+    "goodput": "goodput (examples/s)",
+    "gap": "gap of the decision (%)",
+}
+
+
+class Replayed(NamedTuple):
+    """Records of a replay.
+
+    Attributes
+    ----------
+    jobs, rounds, samples
+        Its tables, as `goodalloc simulate` writes them.
+    """
+
+    jobs: pd.DataFrame
+    rounds: pd.DataFrame
+    samples: pd.DataFrame
+
+
+def read_replay(folder: Path) -> Replayed:
+    """Read the records of a replay.
+
+    Raises
+    ------
+    ValueError
+        If a file is missing, or lacks a column.
+    """
+    wanted = {
+        JOBS: ("job", "application", "submission", "start", "completion", "jct", "restarts"),
+        ROUNDS: ("time", "active_jobs", "running_jobs", "allocated_gpus"),
+        SAMPLES: ("time", "job", "gpus", "restarts"),
+    }
+    found = []
+    for name, columns in wanted.items():
+        path = folder / name
+        if not path.is_file():
+            raise ValueError(
+                f"Folder '{folder}' has no {name}; expected a replay that `goodalloc simulate` "
+                "wrote."
+            )
+        try:
+            frame = pd.read_csv(path)
+        except (ValueError, OSError) as error:
+            raise ValueError(f"File '{path}' is no table ({error}).") from error
+        for column in columns:
+            if column not in frame.columns:
+                raise ValueError(f"File '{path}': column '{column}' is missing.")
+        found.append(frame)
+    return Replayed(*found)
+
+
+def bars(replayed: Replayed) -> pd.DataFrame:
+    """Return a row for every time that a job held one number of GPUs.
+
+    Columns: row of the job by submission, job, begin and end in hours, GPUs.
+
+    Parameters
+    ----------
+    replayed
+        The records.
+    """
+    jobs = replayed.jobs.sort_values("submission", kind="stable")
+    place = {name: index for index, name in enumerate(jobs["job"])}
+    ends = dict(zip(jobs["job"], jobs["completion"], strict=True))
+    samples = replayed.samples.sort_values(["job", "time"], kind="stable")
+    name, time = samples["job"].to_numpy(), samples["time"].to_numpy(dtype=float)
+    gpus, restarts = samples["gpus"].to_numpy(), samples["restarts"].to_numpy()
+    new = np.ones(len(samples), dtype=bool)
+    new[1:] = (name[1:] != name[:-1]) | (gpus[1:] != gpus[:-1]) | (restarts[1:] != restarts[:-1])
+    first = np.flatnonzero(new)
+    begin, held, who = time[first], gpus[first], name[first]
+    end = np.append(begin[1:], np.nan)
+    last = np.append(who[1:] != who[:-1], True)
+    end[last] = [ends.get(one, np.nan) for one in who[last]]
+    end = np.where(np.isfinite(end), end, time.max() if len(time) else 0.0)
+    frame = pd.DataFrame(
+        {
+            "row": [place.get(one, -1) for one in who],
+            "job": who,
+            "begin": begin / 3600.0,
+            "end": np.maximum(end, begin) / 3600.0,
+            "gpus": held,
+        }
+    )
+    return frame[(frame["gpus"] > 0) & (frame["row"] >= 0)].reset_index(drop=True)
+
+
+def replay_page(replays: Mapping[str, Replayed]) -> str:
+    """Return a page of one replay, or of several side by side with one axis of time.
+
+    Parameters
+    ----------
+    replays
+        Records by the name of the policy.
+
+    Raises
+    ------
+    ValueError
+        If there are none.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from goodalloc.experiments.pages.jobs_over_time import Replayed, replay_page
+    >>> jobs = {"job": ["a"], "application": ["ncf"], "submission": [0.0], "start": [60.0]}
+    >>> jobs |= {"completion": [120.0], "jct": [120.0], "restarts": [0]}
+    >>> rounds = {"time": [60], "active_jobs": [1], "running_jobs": [1], "allocated_gpus": [2]}
+    >>> samples = {"time": [60], "job": ["a"], "gpus": [2], "restarts": [0]}
+    >>> frames = (pd.DataFrame(one) for one in (jobs, rounds, samples))
+    >>> "<html" in replay_page({"pollux": Replayed(*frames)})
+    True
+    """
+    from bokeh.layouts import gridplot
+    from bokeh.models import Range1d
+
+    if not replays:
+        raise ValueError("Page of replays: there are none; expected at least one.")
+    last = max(float(one.jobs["completion"].max()) / 3600.0 for one in replays.values())
+    shared = Range1d(start=0.0, end=last * 1.01 if np.isfinite(last) else 1.0)
+    width = WIDTH // min(len(replays), 3)
+    columns = [_column(name, one, width, shared) for name, one in replays.items()]
+    depth = max(map(len, columns))
+    grid = [
+        [column[row] if row < len(column) else None for column in columns] for row in range(depth)
+    ]
+    title = "Replay under " + ", ".join(replays)
+    facts = {
+        name: f"{shown_number(float(one.jobs['jct'].mean()) / 3600.0, 3)} h on average"
+        for name, one in replays.items()
+    }
+    told = (
+        "A line is a job from submission to completion, in order of submission; a bar is the time "
+        "in which it held GPUs, the darker the more, and a gap or a change of shade is a restart. "
+        "All pictures share the axis of time: drag to magnify, double-click to go back."
+    )
+    parts: list[Any] = [heading(title, facts), note(told)]
+    parts.append(gridplot(grid, merge_tools=True, toolbar_location="right"))
+    if len(replays) > 1:
+        parts.append(table(_beside(replays)))
+    else:
+        parts.append(table(next(iter(replays.values())).jobs))
+    return page(title, parts)
+
+
+def _beside(replays: Mapping[str, Replayed]) -> pd.DataFrame:
+    """Return completion times of every job under all policies, in hours."""
+    first = next(iter(replays.values())).jobs[["job", "application", "submission"]]
+    for name, one in replays.items():
+        hours = one.jobs[["job", "jct"]].assign(jct=one.jobs["jct"] / 3600.0)
+        first = first.merge(hours.rename(columns={"jct": f"{name} (h)"}), on="job", how="left")
+    return first
+
+
+def _column(name: str, replayed: Replayed, width: int, shared: Any) -> list[Any]:
+    """Return the pictures of a replay, one above the other."""
+    from bokeh.models import NumeralTickFormatter
+
+    found = [_jobs_picture(name, replayed, width, shared)]
+    hours = replayed.rounds["time"].to_numpy(dtype=float) / 3600.0
+    for column, title in CURVES.items():
+        if column not in replayed.rounds:
+            continue
+        values = pd.to_numeric(replayed.rounds[column], errors="coerce").to_numpy(dtype=float)
+        if not np.isfinite(values).any():
+            continue
+        ax = new_figure(title, width, 150, x_range=shared)
+        if column == "gap":
+            ax.scatter(hours, 100.0 * values, size=3, color="#20578b")
+        else:
+            _steps(ax, hours, values, "#000000" if column == "active_jobs" else "#20578b")
+        if column == "active_jobs":
+            _steps(ax, hours, replayed.rounds["running_jobs"].to_numpy(dtype=float), "#3f78ae")
+        ax.y_range.start = 0
+        ax.yaxis.formatter = NumeralTickFormatter(format="0.[0]a")
+        found.append(ax)
+    found[-1].xaxis.axis_label = "hours"
+    return found
+
+
+def _steps(ax: Any, hours: Floats, values: Floats, colour: str) -> None:
+    """Draw values that hold until the next, without points where nothing changes."""
+    changed = np.ones(values.size, dtype=bool)
+    changed[1:-1] = (values[1:-1] != values[:-2]) | (values[1:-1] != values[2:])
+    kept = changed & np.isfinite(values)
+    ax.step(hours[kept], values[kept], mode="after", color=colour, line_width=1.3)
+
+
+def _jobs_picture(name: str, replayed: Replayed, width: int, shared: Any) -> Any:
+    """Return the picture of the jobs over time."""
+    from bokeh.models import ColumnDataSource, HoverTool
+
+    jobs = replayed.jobs.sort_values("submission", kind="stable")
+    count = len(jobs)
+    height = int(min(max(260, 4 * count), 620))
+    ax = new_figure(name, width, height, x_range=shared, y_range=(count + 0.5, -1.5))
+    end = jobs["completion"].fillna(replayed.rounds["time"].max()).to_numpy(dtype=float)
+    ax.segment(
+        x0=jobs["submission"].to_numpy(dtype=float) / 3600.0,
+        x1=end / 3600.0,
+        y0=np.arange(count),
+        y1=np.arange(count),
+        line_color="#b5b5b5",
+        line_width=0.6,
+    )
+    held = bars(replayed)
+    level = np.minimum(np.log2(held["gpus"].to_numpy(dtype=float)).astype(int), len(SHADES) - 1)
+    source = ColumnDataSource(
+        {
+            "row": held["row"].to_numpy(dtype=np.int32),
+            "top": held["row"].to_numpy(dtype=np.float32) - 0.42,
+            "bottom": held["row"].to_numpy(dtype=np.float32) + 0.42,
+            "begin": held["begin"].to_numpy(dtype=np.float32),
+            "end": held["end"].to_numpy(dtype=np.float32),
+            "gpus": held["gpus"].to_numpy(dtype=np.int32),
+            "job": held["job"].to_numpy(),
+            "shade": np.array(SHADES)[level],
+        }
+    )
+    drawn = ax.quad(
+        left="begin",
+        right="end",
+        top="top",
+        bottom="bottom",
+        source=source,
+        fill_color="shade",
+        line_color=None,
+    )
+    tips = [("job", "@job"), ("GPUs", "@gpus"), ("hours", "@begin{0.00} to @end{0.00}")]
+    ax.add_tools(HoverTool(renderers=[drawn], tooltips=tips))
+    ax.yaxis.axis_label = "jobs, in order of submission"
+    ax.grid.visible = False
+    return ax

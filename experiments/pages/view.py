@@ -1,0 +1,64 @@
+"""Page of whatever a path names: a round, a replay, several replays, or runs of the benchmark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from goodalloc.data.files.allocation import read_allocation
+from goodalloc.data.rounds.benchmark_set import find_instance
+from goodalloc.experiments.pages.gap_profiles import GAPS, gap_page, read_gaps
+from goodalloc.experiments.pages.gpus_of_nodes import round_page
+from goodalloc.experiments.pages.jobs_over_time import JOBS, SAMPLES, read_replay, replay_page
+from goodalloc.models.support.validation import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def view(path: str, allocation: str | None = None, policies: Sequence[str] = ()) -> str:
+    """Return the page of a file or a folder.
+
+    Parameters
+    ----------
+    path
+        An instance file or the name of a shipped one, a folder of replays or of one, or that of a
+        gap benchmark or its file.
+    allocation
+        File of an allocation or a result of the instance; the present one if None.
+    policies
+        Names of the replays to show, of those in the folder; all if empty.
+
+    Raises
+    ------
+    ValueError
+        If the path is none of these, or an argument does not suit it.
+    """
+    folder = Path(path)
+    if folder.name == GAPS and folder.is_file():
+        folder = folder.parent
+    if not folder.is_dir():
+        if policies:
+            raise ValueError("argument --policies: expected a folder of replays with it.")
+        instance = find_instance(path)
+        found = instance.current if allocation is None else read_allocation(allocation, instance)
+        return round_page(instance, found)
+    if allocation is not None:
+        raise ValueError("argument --allocation: expected an instance with it, not a folder.")
+    if (folder / GAPS).is_file():
+        return gap_page(read_gaps(folder / GAPS))
+    if (folder / SAMPLES).is_file():
+        return replay_page({folder.name: read_replay(folder)})
+    names = sorted(one.name for one in folder.iterdir() if (one / JOBS).is_file())
+    if not names:
+        raise ValueError(
+            f"Folder '{path}' has neither {GAPS} nor a replay; expected what `goodalloc gap` or "
+            "`goodalloc simulate` wrote."
+        )
+    for policy in policies:
+        if policy not in names:
+            closest = did_you_mean(policy, names)
+            raise ValueError(
+                f"Folder '{path}' has no replay '{policy}'{closest}; expected {', '.join(names)}."
+            )
+    return replay_page({name: read_replay(folder / name) for name in policies or names})
