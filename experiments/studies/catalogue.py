@@ -294,7 +294,7 @@ OTHERS: Mapping[str, Entry] = {
     "arena": Entry(
         "jobs that choose execution plans: Arena (EuroSys'26), Sia, Gavel and exact decisions",
         "plans.arena_replay:ARENA",
-        minutes=25,
+        minutes=14,
         clocked=("decision_ms", "worst_decision_ms"),
     ),
     "traces": Entry(
