@@ -25,6 +25,7 @@ ROOMS = {
         "classical",
         "hindsight",
         "plans",
+        "making_room",
     ),
     "data": (
         "documents",
@@ -52,6 +53,7 @@ ROOMS = {
         "shared_gpus",
         "classical",
         "hindsight",
+        "making_room",
     ),
     "solvers": (
         "interface",
@@ -74,6 +76,7 @@ ROOMS = {
         "hindsight",
         "foresight",
         "plans",
+        "making_room",
     ),
     "experiments": (
         "support",

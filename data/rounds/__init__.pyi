@@ -14,6 +14,7 @@ from .equipped import mode_name as mode_name
 from .generator import generate as generate
 from .mode_column_rounds import generate_mode_columns as generate_mode_columns
 from .mode_column_rounds import three_types as three_types
+from .scattered import generate_scattered as generate_scattered
 from .synergy import synergy_round as synergy_round
 from .typed import TypedState as TypedState
 from .typed import generate_typed as generate_typed

@@ -5,17 +5,22 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from goodalloc.experiments.cli.live_arguments import add_launch, add_schedule
-from goodalloc.experiments.cli.measure_arguments import add_fit, add_measure
 from goodalloc.experiments.cli.replay_arguments import (
     add_hindsight,
     add_report,
     add_reproduce,
     add_simulate,
 )
+from goodalloc.experiments.cli.training_arguments import (
+    add_fit,
+    add_launch,
+    add_measure,
+    add_schedule,
+)
 from goodalloc.experiments.cli.types import (
     add_groups,
     any_number,
+    gang,
     gpus_per_node,
     names,
     number,
@@ -36,6 +41,7 @@ COMMANDS = {
     "verify": "goodalloc.experiments.cli.verify:verify_command",
     "export": "goodalloc.experiments.cli.export:export_command",
     "view": "goodalloc.experiments.cli.export:view_command",
+    "room": "goodalloc.experiments.cli.room:room_command",
     "generate": "goodalloc.experiments.cli.solve:generate_command",
     "compare": "goodalloc.experiments.cli.compare:compare_command",
     "gap": "goodalloc.experiments.cli.compare:gap_command",
@@ -296,6 +302,32 @@ def _add_limits(parser: argparse.ArgumentParser, seconds: float | None) -> None:
     )
 
 
+def _add_room(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help=FILE_HELP + ", of which the present placements count")
+    parser.add_argument(
+        "--gang",
+        type=gang,
+        required=True,
+        metavar="NODES:GPUS[:TYPE]",
+        help="number of nodes, GPUs on each, and their type where there are several",
+    )
+    parser.add_argument(
+        "--by",
+        choices=("moves", "stops"),
+        default="moves",
+        help="move jobs to other nodes, or stop some (default: moves)",
+    )
+    parser.add_argument(
+        "--cost",
+        choices=("jobs", "gpus", "service"),
+        default="jobs",
+        help="what a moved or stopped job costs: 1, its GPUs, or the GPU-seconds that it received "
+        "(default: jobs)",
+    )
+    parser.add_argument("--greedy", action="store_true", help="greedily, without a proof")
+    parser.add_argument("--seconds", type=number(0.0), help="time limit (default: none)")
+
+
 def _add_view(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "path",
@@ -326,6 +358,7 @@ GROUPED: dict[str, dict[str, tuple[str, Callable[[argparse.ArgumentParser], None
         "solve": ("decide one instance", _add_solve),
         "compare": ("decide one instance with several solvers", _add_compare),
         "gap": ("run the gap benchmark; resumes", _add_gap),
+        "room": ("make room for a gang by moving or stopping jobs", _add_room),
         "demo": ("a short demonstration", _add_demo),
     },
     "make and check": {

@@ -1,0 +1,10 @@
+from .moves_program import MovesProgram as MovesProgram
+from .moves_program import build_moves_program as build_moves_program
+from .moves_program import maximal_fillings as maximal_fillings
+from .moves_program import movable_jobs as movable_jobs
+from .moves_program import node_classes as node_classes
+from .preemption_program import Freeing as Freeing
+from .preemption_program import PreemptionProgram as PreemptionProgram
+from .preemption_program import build_preemption_program as build_preemption_program
+from .preemption_program import freeing_sets as freeing_sets
+from .preemption_program import residents_of as residents_of

@@ -1,0 +1,272 @@
+"""Defragmentation: which jobs to move so that a gang fits, at the least cost, or greedily.
+
+The exact way solves `formulations/making_room/moves_program.py` and finds nodes and jobs for its
+counts. The greedy one empties the nodes where that costs least, one after the other, and puts each
+job that leaves where it fits tightest, the largest first (best fit decreasing).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from goodalloc.formulations.making_room.moves_program import build_moves_program, movable_jobs
+from goodalloc.models.making_room.room_plan import (
+    Move,
+    RoomPlan,
+    barred_nodes,
+    held_gpus,
+    require_costs,
+    room_violations,
+    usable_nodes,
+)
+from goodalloc.solvers.interface.stop import Stop
+from goodalloc.solvers.interface.watch import Watch
+from goodalloc.solvers.milp.highs_program import run_mixed_integer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from goodalloc.formulations.making_room.moves_program import MovesProgram
+    from goodalloc.models.making_room.room_plan import Gang
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Floats
+
+#: Gap in cost at which a plan counts as the cheapest.
+GAP = 1e-6
+
+
+def fewest_moves(
+    instance: Instance,
+    gang: Gang,
+    *,
+    costs: Mapping[int, float] | None = None,
+    stop: Stop | None = None,
+) -> RoomPlan:
+    """Return the cheapest moves of running jobs after which a gang fits, with a proof.
+
+    Parameters
+    ----------
+    instance
+        The round, of which the present placements count. Jobs on one node that are preemptible may
+        move, each to one other node with GPUs of the same type.
+    gang
+        The gang.
+    costs
+        Cost of moving a job, by its index, for those that may move; 1 for each if None.
+    stop
+        Limit of time.
+
+    Returns
+    -------
+    RoomPlan
+        The plan, whose bound is infinite where no moves make room.
+
+    Raises
+    ------
+    ValueError
+        If the gang asks for a type that is not there, nodes have resources beside GPUs, or a cost
+        is negative.
+
+    Examples
+    --------
+    Four nodes of two GPUs with one job each: to free two of them, two jobs move.
+
+    >>> from goodalloc.models import Cluster, Instance, Job
+    >>> from goodalloc.models.making_room import Gang
+    >>> from goodalloc.solvers.making_room import fewest_moves
+    >>> jobs = tuple(Job(f"job{node}", placement=((node, 1),)) for node in range(4))
+    >>> plan = fewest_moves(Instance(Cluster.uniform(4, 2), jobs), Gang(2, 2))
+    >>> len(plan.moves), plan.cost, plan.proven
+    (2, 2.0, True)
+    """
+    begin = time.perf_counter()
+    prices = _prices(instance, costs)
+    usable_nodes(instance, gang)
+    found = build_moves_program(instance, gang, prices)
+    outcome = run_mixed_integer(found.program, Watch(stop or Stop()), gap=GAP)
+    if outcome.values is None:
+        bound = math.inf if outcome.finished else 0.0
+        return RoomPlan((), (), (), math.inf, bound, time.perf_counter() - begin)
+    moves, nodes = _decoded(instance, gang, found, outcome.values, prices)
+    cost = float(sum(prices[move.job] for move in moves))
+    bound = cost if outcome.finished else max(outcome.bound, 0.0)
+    plan = RoomPlan(nodes, moves, (), cost, bound, time.perf_counter() - begin)
+    return _checked(instance, gang, plan)
+
+
+def greedy_moves(
+    instance: Instance, gang: Gang, *, costs: Mapping[int, float] | None = None
+) -> RoomPlan:
+    """Return moves after which a gang fits, greedily.
+
+    Parameters
+    ----------
+    instance, gang, costs
+        As of `fewest_moves`.
+    """
+    begin = time.perf_counter()
+    prices = _prices(instance, costs)
+    usable, barred = usable_nodes(instance, gang), barred_nodes(instance, gang)
+    free = instance.cluster.node_gpus - held_gpus(instance)
+    types = np.array(instance.cluster.node_types)
+    here = _movable_by_node(instance, prices)
+    leaving: dict[int, list[_Held]] = {}
+    for node in np.flatnonzero(usable).tolist():
+        jobs = _leaving(here[node], gang.gpus_per_node - int(free[node]))
+        if node not in barred and jobs is not None:
+            leaving[node] = jobs
+    order = sorted(leaving, key=lambda node: (sum(one.cost for one in leaving[node]), node))
+    chosen: list[int] = []
+    moves: list[Move] = []
+    touched: set[int] = set()
+    for node in order:
+        if len(chosen) == gang.nodes:
+            break
+        if node in touched:
+            continue
+        trial, made = free.copy(), list[Move]()
+        for one in sorted(leaving[node], key=lambda one: -one.gpus):
+            fits = (trial >= one.gpus) & (types == types[node])
+            fits[[node, *chosen]] = False
+            if not fits.any():
+                break
+            target = int(np.argmin(np.where(fits, trial, np.iinfo(np.int64).max)))
+            trial[target] -= one.gpus
+            trial[node] += one.gpus
+            made.append(Move(one.job, node, target))
+        else:
+            free, chosen = trial, [*chosen, node]
+            moves += made
+            touched |= {move.target for move in made}
+    seconds = time.perf_counter() - begin
+    if len(chosen) < gang.nodes:
+        return RoomPlan((), (), (), math.inf, 0.0, seconds)
+    cost = float(sum(prices[move.job] for move in moves))
+    return _checked(instance, gang, RoomPlan(tuple(chosen), tuple(moves), (), cost, 0.0, seconds))
+
+
+class _Held(NamedTuple):
+    """Movable job, its GPUs and the cost of moving it."""
+
+    job: int
+    gpus: int
+    cost: float
+
+
+def _prices(instance: Instance, costs: Mapping[int, float] | None) -> dict[int, float]:
+    """Return the cost of every job that may move."""
+    movable = movable_jobs(instance)
+    if costs is None:
+        return dict.fromkeys(movable, 1.0)
+    require_costs("Cost of a move", costs, instance.num_jobs)
+    return {job: float(costs[job]) for job in movable if job in costs}
+
+
+def _movable_by_node(instance: Instance, prices: Mapping[int, float]) -> dict[int, list[_Held]]:
+    """Return the movable jobs of every node."""
+    found: dict[int, list[_Held]] = defaultdict(list)
+    current = instance.current
+    for job, node, gpus in zip(
+        current.job.tolist(), current.node.tolist(), current.replicas.tolist(), strict=True
+    ):
+        if job in prices:
+            found[node].append(_Held(job, gpus, prices[job]))
+    return found
+
+
+def _leaving(held: list[_Held], needed: int) -> list[_Held] | None:
+    """Return jobs that free enough GPUs, the cheapest a GPU first; None if all are too few."""
+    freed, taken = 0, list[_Held]()
+    for one in sorted(held, key=lambda one: (one.cost / one.gpus, -one.gpus)):
+        if freed >= needed:
+            break
+        taken.append(one)
+        freed += one.gpus
+    return taken if freed >= needed else None
+
+
+def _decoded(
+    instance: Instance,
+    gang: Gang,
+    found: MovesProgram,
+    values: Floats,
+    prices: Mapping[int, float],
+) -> tuple[tuple[Move, ...], tuple[int, ...]]:
+    """Return moves and nodes of the gang for the counts of a solution."""
+    here = _movable_by_node(instance, prices)
+    left = {index: list(group.nodes) for index, group in enumerate(found.classes)}
+    room: dict[tuple[int, bool], list[int]] = defaultdict(list)
+    homeless: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    counts = np.rint(values).astype(int).tolist()
+    for count, one in zip(counts, found.keepings, strict=False):
+        for _ in range(count):
+            node = left[one.group].pop()
+            room[one.free, found.classes[one.group].barred].append(node)
+            for size, stay in enumerate(one.kept, start=1):
+                alike = sorted((held.cost, held.job) for held in here[node] if held.gpus == size)
+                for _, job in alike[: len(alike) - stay]:
+                    homeless[size].append((job, node))
+    nodes, moves = list[int](), list[Move]()
+    for count, take in zip(counts[len(found.keepings) :], found.takings, strict=True):
+        for _ in range(count):
+            node = room[take.free, take.barred].pop()
+            if take.gang:
+                nodes.append(node)
+            for size, pieces in enumerate(take.taken, start=1):
+                for _ in range(min(pieces, len(homeless[size]))):
+                    job, origin = homeless[size].pop()
+                    moves.append(Move(job, origin, node))
+    real = tuple(sorted(move for move in moves if move.origin != move.target))
+    return real, tuple(sorted(nodes)[: gang.nodes])
+
+
+def _checked(instance: Instance, gang: Gang, plan: RoomPlan) -> RoomPlan:
+    """Return a plan that the checker has passed."""
+    if broken := room_violations(instance, gang, plan):
+        raise AssertionError(f"The plan breaks a rule: {broken[0]}")
+    return plan
+
+
+def move_front(
+    instance: Instance,
+    gang: Gang,
+    nodes: Sequence[int],
+    *,
+    costs: Mapping[int, float] | None = None,
+) -> list[RoomPlan]:
+    """Return the cheapest moves for gangs of several numbers of nodes, up to what moves allow.
+
+    Parameters
+    ----------
+    instance
+        The round.
+    gang
+        The gang, whose number of nodes is replaced.
+    nodes
+        Numbers of nodes, ascending.
+    costs
+        As of `fewest_moves`.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job
+    >>> from goodalloc.models.making_room import Gang
+    >>> from goodalloc.solvers.making_room import move_front
+    >>> jobs = tuple(Job(f"job{node}", placement=((node, 1),)) for node in range(4))
+    >>> instance = Instance(Cluster.uniform(4, 2), jobs)
+    >>> [plan.cost for plan in move_front(instance, Gang(1, 2), (1, 2, 3))]
+    [1.0, 2.0]
+    """
+    found = []
+    for count in nodes:
+        plan = fewest_moves(instance, replace(gang, nodes=count), costs=costs)
+        if not plan.found:
+            break
+        found.append(plan)
+    return found
