@@ -27,7 +27,7 @@ from goodalloc.models.making_room.room_plan import (
 )
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
-from goodalloc.solvers.milp.highs_program import run_mixed_integer
+from goodalloc.solvers.milp.price_and_core import decide
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from goodalloc.models.making_room.room_plan import Gang
     from goodalloc.models.round.instance import Instance
     from goodalloc.models.support.array_types import Floats
+    from goodalloc.solvers.milp.price_and_core import Decision
 
 #: Gap in cost at which a plan counts as the cheapest.
 GAP = 1e-6
@@ -89,15 +90,23 @@ def fewest_moves(
     prices = _prices(instance, costs)
     usable_nodes(instance, gang)
     found = build_moves_program(instance, gang, prices)
-    outcome = run_mixed_integer(found.program, Watch(stop or Stop()), gap=GAP)
-    if outcome.values is None:
-        bound = math.inf if outcome.finished else 0.0
+    every = np.ones(found.program.num_columns, dtype=bool)
+    decision = decide(found.program, every, Watch(stop or Stop()), gap=GAP)
+    if decision.values is None:
+        bound = max(decision.bound, 0.0)
         return RoomPlan((), (), (), math.inf, bound, time.perf_counter() - begin)
-    moves, nodes = _decoded(instance, gang, found, outcome.values, prices)
+    moves, nodes = _decoded(instance, gang, found, decision.values, prices)
     cost = float(sum(prices[move.job] for move in moves))
-    bound = cost if outcome.finished else max(outcome.bound, 0.0)
+    bound = proven_bound(decision, cost)
     plan = RoomPlan(nodes, moves, (), cost, bound, time.perf_counter() - begin)
     return _checked(instance, gang, plan)
+
+
+def proven_bound(decision: Decision, cost: float) -> float:
+    """Return the lower bound of a decision on the cost: the cost itself where that is proved."""
+    if decision.objective - decision.bound <= GAP:
+        return cost
+    return max(decision.bound, 0.0)
 
 
 def greedy_moves(

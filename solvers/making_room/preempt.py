@@ -28,8 +28,8 @@ from goodalloc.models.making_room.room_plan import (
 )
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
-from goodalloc.solvers.making_room.defragment import GAP
-from goodalloc.solvers.milp.highs_program import run_mixed_integer
+from goodalloc.solvers.making_room.defragment import GAP, proven_bound
+from goodalloc.solvers.milp.price_and_core import decide
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -87,15 +87,16 @@ def least_preemption(
     found = build_preemption_program(instance, gang, lost, members, own)
     if not found.freeings:
         return RoomPlan((), (), (), math.inf, math.inf, time.perf_counter() - begin)
-    outcome = run_mixed_integer(found.program, Watch(stop or Stop()), gap=GAP)
-    if outcome.values is None:
-        bound = math.inf if outcome.finished else 0.0
+    every = np.ones(found.program.num_columns, dtype=bool)
+    decision = decide(found.program, every, Watch(stop or Stop()), gap=GAP)
+    if decision.values is None:
+        bound = max(decision.bound, 0.0)
         return RoomPlan((), (), (), math.inf, bound, time.perf_counter() - begin)
-    chosen = np.flatnonzero(outcome.values[: len(found.freeings)] > 0.5).tolist()
+    chosen = np.flatnonzero(decision.values[: len(found.freeings)] > 0.5).tolist()
     freed = sorted(found.freeings[index] for index in chosen)[: gang.nodes]
     victims = tuple(sorted({job for one in freed for job in one.victims}))
     cost = float(sum(lost[job] for job in victims))
-    bound = cost if outcome.finished else max(outcome.bound, 0.0)
+    bound = proven_bound(decision, cost)
     nodes = tuple(one.node for one in freed)
     plan = RoomPlan(nodes, (), victims, cost, bound, time.perf_counter() - begin)
     return _checked(instance, gang, plan, members, own)
