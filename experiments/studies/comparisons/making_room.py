@@ -2,8 +2,8 @@
 
 Clusters whose jobs run and of which a third has just ended; a gang asks for all empty nodes and a
 twentieth of all nodes more. Either jobs move, at a cost of 1 or of their own, or jobs are stopped,
-at a loss of their own, also under quotas of three groups that borrow. Each is decided with a proof
-and greedily.
+at a loss of their own for each GPU, also under quotas of three groups that borrow. Each is decided
+with a proof and greedily.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ SIZES, QUICK_SIZES = ((64, 4), (500, 4), (2000, 4), (500, 8), (2000, 8)), ((64, 
 #: Jobs for each GPU before some end, and nodes that are to be freed, as shares.
 JOBS_PER_GPU, FREED = 0.6, 0.05
 
-#: Costs of jobs are drawn evenly between these.
+#: Costs of a job, or of each of its GPUs, are drawn evenly between these.
 COSTS = (1.0, 10.0)
 
-#: Quotas of the three groups as shares of the GPUs, less than each holds.
-QUOTAS = {"a": 0.15, "b": 0.1, "c": 0.0}
+#: Quotas of the three groups as shares of the GPUs, of which each holds a little more than 0.21.
+QUOTAS = {"a": 0.21, "b": 0.2, "c": 0.15}
 
 #: What is asked, in words.
 QUESTIONS = ("moves", "moves at own costs", "stops", "stops under quotas")
@@ -116,8 +116,10 @@ def _answers(instance: Instance, gang: Gang, question: str, seed: int) -> tuple[
     if question == "stops under quotas":
         groups = {job: "abc"[job % 3] for job in range(instance.num_jobs)}
         quotas = {name: int(share * instance.cluster.num_gpus) for name, share in QUOTAS.items()}
-    exact = least_preemption(instance, gang, losses=own, groups=groups, quotas=quotas)
-    greedy = greedy_preemption(instance, gang, losses=own, groups=groups, quotas=quotas)
+    gpus = instance.current.job_replicas
+    lost = {job: cost * float(gpus[job]) for job, cost in own.items()}
+    exact = least_preemption(instance, gang, losses=lost, groups=groups, quotas=quotas)
+    greedy = greedy_preemption(instance, gang, losses=lost, groups=groups, quotas=quotas)
     return exact, greedy
 
 
