@@ -1,9 +1,10 @@
 """Room for a gang on fragmented clusters: the fewest moves, and the least loss by stopping jobs.
 
-Clusters whose jobs run and of which a third has just ended; a gang asks for all empty nodes and a
-twentieth of all nodes more. Either jobs move, at a cost of 1 or of their own, or jobs are stopped,
-at a loss of their own for each GPU, also under quotas of three groups that borrow. Each is decided
-with a proof and greedily.
+Clusters whose jobs run and of which a third has just ended; a gang asks for whole nodes, or for
+three quarters of the GPUs of nodes, of which as many as are free now and a twentieth of all nodes
+more. Jobs move, from whole nodes, at a cost of 1 or of their own; or they are stopped, at a loss of
+their own, for each job or each of its GPUs, the latter also under quotas of three groups that
+borrow. Each is decided with a proof and greedily.
 """
 
 from __future__ import annotations
@@ -41,7 +42,16 @@ COSTS = (1.0, 10.0)
 QUOTAS = {"a": 0.21, "b": 0.2, "c": 0.15}
 
 #: What is asked, in words.
-QUESTIONS = ("moves", "moves at own costs", "stops", "stops under quotas")
+QUESTIONS = (
+    "moves",
+    "moves at own costs",
+    "stops, a loss a job",
+    "stops, a loss a GPU",
+    "stops under quotas",
+)
+
+#: Part of the GPUs of a node that a gang asks for where jobs are stopped.
+PART = 0.75
 
 
 class RoomRow(NamedTuple):
@@ -87,8 +97,9 @@ def room_row(nodes: int, gpus: int, seed: int, question: str) -> RoomRow:
     """
     jobs = int(JOBS_PER_GPU * nodes * gpus)
     instance = generate_scattered(seed, jobs=jobs, nodes=nodes, gpus_per_node=gpus)
-    empty = int(np.count_nonzero(held_gpus(instance) == 0))
-    gang = Gang(empty + max(int(FREED * nodes), 1), gpus)
+    wanted = gpus if question.startswith("moves") else int(PART * gpus)
+    ready = int(np.count_nonzero(gpus - held_gpus(instance) >= wanted))
+    gang = Gang(ready + max(int(FREED * nodes), 1), wanted)
     exact, greedy = _answers(instance, gang, question, seed)
     return RoomRow(
         nodes=nodes,
@@ -108,7 +119,7 @@ def _answers(instance: Instance, gang: Gang, question: str, seed: int) -> tuple[
     """Return the exact and the greedy plan."""
     drawn = np.random.default_rng(seed).uniform(*COSTS, instance.num_jobs)
     own = {job: float(cost) for job, cost in enumerate(drawn)}
-    if question in {"moves", "moves at own costs"}:
+    if question.startswith("moves"):
         costs = None if question == "moves" else own
         exact = fewest_moves(instance, gang, costs=costs)
         return exact, greedy_moves(instance, gang, costs=costs)
@@ -116,8 +127,10 @@ def _answers(instance: Instance, gang: Gang, question: str, seed: int) -> tuple[
     if question == "stops under quotas":
         groups = {job: "abc"[job % 3] for job in range(instance.num_jobs)}
         quotas = {name: int(share * instance.cluster.num_gpus) for name, share in QUOTAS.items()}
-    gpus = instance.current.job_replicas
-    lost = {job: cost * float(gpus[job]) for job, cost in own.items()}
+    lost = own
+    if question != "stops, a loss a job":
+        gpus = instance.current.job_replicas
+        lost = {job: cost * float(gpus[job]) for job, cost in own.items()}
     exact = least_preemption(instance, gang, losses=lost, groups=groups, quotas=quotas)
     greedy = greedy_preemption(instance, gang, losses=lost, groups=groups, quotas=quotas)
     return exact, greedy
@@ -168,13 +181,11 @@ def plot_room(rows: list[RoomRow]) -> Figure:
     ax = new_axes(9.0, 4.2)
     for index, question in enumerate(QUESTIONS):
         mine = [row for row in rows if row.question == question]
-        places = [
-            sizes.index((row.nodes, row.gpus_per_node)) + 0.16 * (index - 1.5) for row in mine
-        ]
+        places = [sizes.index((row.nodes, row.gpus_per_node)) + 0.16 * (index - 2) for row in mine]
         ax.plot(
             places,
             [above(row) for row in mine],
-            marker="os^D"[index],
+            marker="os^Dv"[index],
             color=COLOURS[index],
             linestyle="none",
             label=question,
