@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from goodalloc.solvers.plans.plan_policy import KnownJobs
 from goodalloc.solvers.plans.pooled_state import PooledState
 
 if TYPE_CHECKING:
@@ -65,15 +66,13 @@ class ArenaPlans:
 
     depth: int = 2
     upgrades: int = 10
-    _known: frozenset[str] = field(default=frozenset(), init=False, repr=False)
+    _known: KnownJobs = field(default_factory=KnownJobs, init=False, repr=False)
 
     def decide(self, round_: PlanRound) -> Mapping[str, Configuration]:
         """Decide a round; without an arrival or departure everything stays."""
         state = PooledState.of(round_, "examples")
-        names = frozenset(one.job.name for one in round_.jobs)
-        if names == self._known:
+        if not self._known.changed(round_):
             return state.decision(round_)
-        self._known = names
         failed = set()
         for job, one in enumerate(round_.jobs):
             key = one.job.training, one.job.request

@@ -1,2 +1,1 @@
-from .plan_simulator import CompletedPlanJob as CompletedPlanJob
 from .plan_simulator import PlanSimulator as PlanSimulator

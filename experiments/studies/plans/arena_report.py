@@ -138,5 +138,5 @@ def plot_arena(rows: list[ArenaRow]) -> Figure:
         ax.grid(axis="x", which="both", color="0.9")
         ax.set_axisbelow(True)
     axes[-1, 0].set_xlabel("average completion time over that under Arena")
-    axes[0, 0].legend(fontsize="small")
+    axes[0, 0].legend(fontsize="small", loc="lower right")
     return figure

@@ -20,8 +20,9 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
+from goodalloc.experiments.studies.gavel.rate_simulator import Completed
 from goodalloc.models.plans.plan_job import PlanRound, PlanState, plan_violations
 from goodalloc.models.support.validation import require_choice, require_number
 
@@ -41,29 +42,6 @@ ROUND_SECONDS = 300.0
 
 #: Seconds without a completed job after which a replay is given up.
 PATIENCE = 400 * 24 * 3600.0
-
-
-class CompletedPlanJob(NamedTuple):
-    """Completed job.
-
-    Attributes
-    ----------
-    name
-        Name of the job.
-    submission, start, completion
-        Seconds from the start of the replay.
-    restarts
-        Times it got another configuration after its first.
-    gpu_seconds
-        GPU-seconds that it held.
-    """
-
-    name: str
-    submission: float
-    start: float
-    completion: float
-    restarts: int
-    gpu_seconds: float
 
 
 @dataclass
@@ -123,7 +101,7 @@ class PlanSimulator:
         for value in self.restarts:
             require_number("Replay: seconds of a restart", value, minimum=0.0)
 
-    def run(self, report: Callable[[float], None] = lambda _: None) -> list[CompletedPlanJob]:
+    def run(self, report: Callable[[float], None] = lambda _: None) -> list[Completed]:
         """Replay until all jobs are complete, and return them in order of completion.
 
         Parameters
@@ -138,7 +116,7 @@ class PlanSimulator:
         """
         coming = sorted(map(self._new, self.jobs), key=lambda one: one.job.submission)
         active: list[_Running] = []
-        done: list[CompletedPlanJob] = []
+        done: list[Completed] = []
         now = last = 0.0
         while coming or active:
             if not active:
@@ -198,7 +176,7 @@ class PlanSimulator:
                 one.start = now if one.start < 0 else one.start
             one.held = new
 
-    def _advance(self, one: _Running, now: float) -> CompletedPlanJob | None:
+    def _advance(self, one: _Running, now: float) -> Completed | None:
         """Advance a job by a round, and return its completion if it ends."""
         if one.held is None:
             return None
@@ -207,7 +185,7 @@ class PlanSimulator:
         if one.left > 0:
             return None
         end = now + spent
-        return CompletedPlanJob(
+        return Completed(
             one.job.name, one.job.submission, one.start, end, one.restarts, one.gpu_seconds
         )
 
