@@ -74,7 +74,7 @@ def gang(text: str) -> Gang:
 
     nodes, _, rest = text.partition(":")
     gpus, _, gpu_type = rest.partition(":")
-    if not (nodes.isdecimal() and gpus.isdecimal()):
+    if not (nodes.isdecimal() and gpus.isdecimal()) or ":" in gpu_type or text.endswith(":"):
         complaint = f"got {literal(text)}; expected NODES:GPUS, as 4:8, or NODES:GPUS:TYPE"
         raise argparse.ArgumentTypeError(complaint)
     try:

@@ -119,9 +119,10 @@ def usable_nodes(instance: Instance, gang: Gang) -> Bool[Flags, " nodes"]:
         )
     types = np.array(cluster.node_types)
     if gang.gpu_type and gang.gpu_type not in cluster.gpu_types:
-        raise ValueError(
-            f"Gang: gpu_type is '{gang.gpu_type}'; expected one of {', '.join(cluster.gpu_types)}."
+        known = (
+            ", ".join(filter(None, cluster.gpu_types)) or "none, for there is one without a name"
         )
+        raise ValueError(f"Gang: gpu_type is '{gang.gpu_type}'; expected {known}.")
     if not gang.gpu_type and len(cluster.gpu_types) > 1:
         raise ValueError(
             f"Gang: gpu_type is empty; expected one of {', '.join(cluster.gpu_types)}."

@@ -90,6 +90,11 @@ class PlanState:
         Seconds since submission.
     restarts
         Times it got another configuration after its first; -1 before that.
+
+    Raises
+    ------
+    ValueError
+        If there are no speeds.
     """
 
     job: PlanJob
@@ -98,6 +103,13 @@ class PlanState:
     left: float
     age: float
     restarts: int
+
+    def __post_init__(self) -> None:
+        if not self.speeds:
+            raise ValueError(
+                f"Job '{self.job.name}': speeds are empty; expected those of the configurations in "
+                "which it can run."
+            )
 
     @property
     def requested_speed(self) -> float:
@@ -117,11 +129,23 @@ class PlanRound:
         GPUs of each type.
     jobs
         Unfinished jobs in order of submission.
+
+    Raises
+    ------
+    ValueError
+        If two jobs have one name.
     """
 
     time: float
     capacity: Mapping[str, int]
     jobs: tuple[PlanState, ...]
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for state in self.jobs:
+            if state.job.name in seen:
+                raise ValueError(f"Round: job '{state.job.name}' is there twice; expected it once.")
+            seen.add(state.job.name)
 
     def free(self) -> dict[str, int]:
         """Return the GPUs of each type that no job holds."""

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 def plan_instance(round_: PlanRound, node_gpus: Mapping[str, int], rules: Rules) -> Instance:
     """Return a round as an instance: a mode for each type of GPU, by the fastest plans.
 
-    Speedups are speeds over that of the request, so that a job as its user asked for counts 1 where
-    the rules' scale is ``"job"``. What the jobs hold is left out: placements are not known here.
+    Speedups are speeds over that of the request. Rules under which a round means the same as to
+    `goodalloc.solvers.plans.solve_plans` have ``speedup_scale="job"``, no restart delay and no
+    interference. What the jobs hold is left out: placements are not known here.
 
     Parameters
     ----------
@@ -52,6 +53,8 @@ def plan_instance(round_: PlanRound, node_gpus: Mapping[str, int], rules: Rules)
     """
     groups = []
     for gpu_type, gpus in sorted(round_.capacity.items()):
+        if gpu_type not in node_gpus:
+            raise ValueError(f"Type '{gpu_type}': GPUs of a node are missing; expected them.")
         nodes, rest = divmod(gpus, node_gpus[gpu_type])
         if rest:
             raise ValueError(

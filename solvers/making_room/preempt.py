@@ -69,7 +69,7 @@ def least_preemption(
     Raises
     ------
     ValueError
-        As of `fewest_moves`, or if a quota is negative.
+        As of `fewest_moves`, or if a quota is negative or of a group without jobs.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def least_preemption(
     """
     begin = time.perf_counter()
     lost = _losses(instance, losses)
-    members, own = dict(groups or {}), _quotas(quotas)
+    members, own = dict(groups or {}), _quotas(quotas, groups)
     found = build_preemption_program(instance, gang, lost, members, own)
     if not found.freeings:
         return RoomPlan((), (), (), math.inf, math.inf, time.perf_counter() - begin)
@@ -118,7 +118,7 @@ def greedy_preemption(
         As of `least_preemption`.
     """
     begin = time.perf_counter()
-    lost, members, own = _losses(instance, losses), dict(groups or {}), _quotas(quotas)
+    lost, members, own = _losses(instance, losses), dict(groups or {}), _quotas(quotas, groups)
     current, beyond = instance.current, _beyond(instance, members, own)
     apart = gang.nodes > 1 and instance.rules.interference_avoidance
     free = instance.cluster.node_gpus - held_gpus(instance)
@@ -198,9 +198,15 @@ def _losses(instance: Instance, losses: Mapping[int, float] | None) -> dict[int,
     return {job: float(losses[job]) for job in runs if job in losses}
 
 
-def _quotas(quotas: Mapping[str, int] | None) -> dict[str, int]:
-    """Return the quotas, none negative."""
+def _quotas(quotas: Mapping[str, int] | None, groups: Mapping[int, str] | None) -> dict[str, int]:
+    """Return the quotas, none negative, and each of a group that has jobs."""
+    named = sorted(set((groups or {}).values()))
     for group, quota in (quotas or {}).items():
+        if group not in named:
+            raise ValueError(
+                f"Quota of group '{group}': no job belongs to it; expected one of "
+                f"{', '.join(named) or 'some groups'}."
+            )
         if quota < 0:
             raise ValueError(f"Quota of group '{group}' is {quota}; expected at least 0.")
     return dict(quotas or {})

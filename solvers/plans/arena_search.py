@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from goodalloc.solvers.plans.plan_policy import KnownJobs
+from goodalloc.solvers.plans.plan_policy import LastRound
 from goodalloc.solvers.plans.pooled_state import PooledState
 
 if TYPE_CHECKING:
@@ -66,25 +66,30 @@ class ArenaPlans:
 
     depth: int = 2
     upgrades: int = 10
-    _known: KnownJobs = field(default_factory=KnownJobs, init=False, repr=False)
+    _last: LastRound = field(default_factory=LastRound, init=False, repr=False)
 
     def decide(self, round_: PlanRound) -> Mapping[str, Configuration]:
         """Decide a round; without an arrival or departure everything stays."""
         state = PooledState.of(round_, "examples")
-        if not self._known.changed(round_):
+        names = frozenset(one.job.name for one in round_.jobs)
+        if names == self._last.names and self._last.precedes(round_):
             return state.decision(round_)
         failed = set()
         for job, one in enumerate(round_.jobs):
             key = one.job.training, one.job.request
             if one.held is not None or key in failed:
                 continue
-            found = self._admitted(state, job, state.types.index(one.job.request.gpu_type))
+            wanted = one.job.request.gpu_type
+            kind = state.types.index(wanted) if wanted in state.types else 0
+            found = self._admitted(state, job, kind)
             if found is None:
                 failed.add(key)
             else:
                 state = found
         self._upgrade(state)
-        return state.decision(round_)
+        decision = state.decision(round_)
+        self._last.remember(round_, decision)
+        return decision
 
     def _admitted(self, state: PooledState, job: int, kind: int) -> PooledState | None:
         """Return the state in which a job was admitted; None if no way lets it start."""

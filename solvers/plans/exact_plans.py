@@ -126,9 +126,9 @@ def solve_plans(
     >>> {name: held.gpus for name, held in answer.decision.items()}, answer.gap < 1e-6
     ({'a': 2, 'b': 1}, True)
     """
-    require_number("Plans: power", power, minimum=-1.0)
+    require_number("Plans: power", power)
     require_number("Plans: floor", floor, minimum=0.0, strict=True)
-    if power > 1.0:
+    if not -1.0 <= power <= 1.0:
         raise ValueError(f"Plans: power is {power:g}; expected from -1 to 1.")
     if not round_.jobs:
         raise ValueError("Plans: the round has no jobs; expected at least one.")

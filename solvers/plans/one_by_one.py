@@ -22,6 +22,7 @@ from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.milp.exchange_core import decide_configurations
 from goodalloc.solvers.plans.exact_plans import FREE
 from goodalloc.solvers.plans.plan_choices import enumerate_plans
+from goodalloc.solvers.plans.plan_policy import LastRound
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,17 +62,18 @@ class OneByOne:
     elastic: bool = True
     most_changes: int = 5
     restarts: PlanRestarts = FREE
-    _known: frozenset[str] = field(default=frozenset(), init=False, repr=False)
+    _last: LastRound = field(default_factory=LastRound, init=False, repr=False)
 
     def decide(self, round_: PlanRound) -> Mapping[str, Configuration]:
         """Decide a round."""
         held = {one.job.name: one.held for one in round_.jobs if one.held is not None}
         names = frozenset(one.job.name for one in round_.jobs)
-        left = bool(self._known - names)
+        known = self._last.names if self._last.precedes(round_) else frozenset()
+        left = bool(known - names)
         failed = set()
         for one in round_.jobs:
             key = one.job.training, one.job.request
-            waits = one.job.name not in held and (left or one.job.name not in self._known)
+            waits = one.job.name not in held and (left or one.job.name not in known)
             if not waits or key in failed:
                 continue
             found = self._admitted(round_, held, one)
@@ -79,7 +81,7 @@ class OneByOne:
                 failed.add(key)
             else:
                 held = found
-        self._known = names
+        self._last.remember(round_, held)
         return held
 
     def _admitted(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -21,18 +21,27 @@ class PlanPolicy(Protocol):
 
 
 @dataclass
-class KnownJobs:
-    """Jobs of the last round, by which a policy knows that one has come or gone.
+class LastRound:
+    """Last round of a policy that decides at arrivals and departures.
 
     Parameters
     ----------
-    names
-        Their names.
+    names, capacity, decision
+        Its jobs, GPUs by type, and what was decided.
     """
 
     names: frozenset[str] = frozenset()
+    capacity: Mapping[str, int] = field(default_factory=dict)
+    decision: Mapping[str, Configuration] = field(default_factory=dict)
 
-    def changed(self, round_: PlanRound) -> bool:
-        """Return whether some job has come or gone since the last round, which this one becomes."""
-        before, self.names = self.names, frozenset(one.job.name for one in round_.jobs)
-        return self.names != before
+    def precedes(self, round_: PlanRound) -> bool:
+        """Return whether a round begins as this one ended, but for jobs that came or went."""
+        held = {one.job.name: one.held for one in round_.jobs if one.held is not None}
+        kept = {one.job.name for one in round_.jobs}
+        decided = {name: one for name, one in self.decision.items() if name in kept}
+        return dict(round_.capacity) == dict(self.capacity) and held == decided
+
+    def remember(self, round_: PlanRound, decision: Mapping[str, Configuration]) -> None:
+        """Keep a round and its decision."""
+        self.names = frozenset(one.job.name for one in round_.jobs)
+        self.capacity, self.decision = round_.capacity, decision

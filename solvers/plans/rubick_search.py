@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.solvers.plans.plan_choices import SLACK
-from goodalloc.solvers.plans.plan_policy import KnownJobs
+from goodalloc.solvers.plans.plan_policy import LastRound
 from goodalloc.solvers.plans.pooled_state import PooledState
 
 if TYPE_CHECKING:
@@ -54,19 +54,22 @@ class RubickPlans:
     """
 
     upgrades: int = 10
-    _known: KnownJobs = field(default_factory=KnownJobs, init=False, repr=False)
+    _last: LastRound = field(default_factory=LastRound, init=False, repr=False)
 
     def decide(self, round_: PlanRound) -> Mapping[str, Configuration]:
         """Decide a round; without an arrival or departure everything stays."""
         state = PooledState.of(round_, "request")
-        if not self._known.changed(round_):
+        names = frozenset(one.job.name for one in round_.jobs)
+        if names == self._last.names and self._last.precedes(round_):
             return state.decision(round_)
         state.speed[state.speed < 1.0 - SLACK] = -np.inf
         for job, one in enumerate(round_.jobs):
             if one.held is None:
                 state = self._started(state, job)
         self._grow(state)
-        return state.decision(round_)
+        decision = state.decision(round_)
+        self._last.remember(round_, decision)
+        return decision
 
     def _started(self, state: PooledState, job: int) -> PooledState:
         """Return the state in which a job starts; the same where it cannot."""

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goodalloc.models import Rules
 from goodalloc.models.plans import (
     Configuration,
     ExecutionPlan,
@@ -26,6 +27,7 @@ from goodalloc.models.plans import (
     fit_plan_model,
     held_out_seconds,
     part_name,
+    plan_instance,
     plan_violations,
     plans_of,
 )
@@ -217,6 +219,17 @@ def test_impossible_jobs_are_refused(field: str, value: float) -> None:
     given = {"submission": 0.0, "steps": 1.0, field: value}
     with pytest.raises(ValueError, match=f"Job 'a': {field}"):
         PlanJob("a", BERT, given["submission"], given["steps"], Configuration("a", 1))
+
+
+def test_rounds_with_jobs_of_one_name_or_without_speeds_are_refused() -> None:
+    """One sentence names the job."""
+    one = state("x", {Configuration("a", 1): 1.0})
+    with pytest.raises(ValueError, match="job 'x' is there twice"):
+        PlanRound(0.0, {"a": 2}, (one, one))
+    with pytest.raises(ValueError, match="Job 'x': speeds are empty"):
+        PlanState(one.job, {}, None, 1.0, 0.0, -1)
+    with pytest.raises(ValueError, match="Type 'a': GPUs of a node are missing"):
+        plan_instance(PlanRound(0.0, {"a": 2}, (one,)), {}, Rules())
 
 
 def test_a_restart_costs_by_gpu_up_to_a_limit() -> None:

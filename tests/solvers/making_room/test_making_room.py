@@ -125,7 +125,8 @@ def test_the_least_losses_are_those_of_brute_force(first: int) -> None:
         gang = Gang(int(random.integers(1, 4)), int(random.integers(1, 4)))
         losses = movable_costs(instance, random)
         groups = {index: "ab"[index % 2] for index in range(instance.num_jobs)}
-        for quotas in ({}, {"a": int(random.integers(4)), "b": int(random.integers(4))}):
+        own = {name: int(random.integers(4)) for name in sorted(set(groups.values()))}
+        for quotas in ({}, own):
             best = best_victims(instance, gang, losses, groups, quotas)
             given = {"losses": losses, "groups": groups, "quotas": quotas}
             plan = least_preemption(instance, gang, **given)  # type: ignore[arg-type]
@@ -252,7 +253,9 @@ def test_what_no_plan_can_answer_is_refused() -> None:
         with pytest.raises(ValueError, match=complaint):
             fewest_moves(instance, gang, **options)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="Quota of group 'a' is -1"):
-        least_preemption(plain, Gang(1, 1), quotas={"a": -1})
+        least_preemption(plain, Gang(1, 1), groups={0: "a"}, quotas={"a": -1})
+    with pytest.raises(ValueError, match="Quota of group 'b': no job belongs to it; expected one"):
+        least_preemption(plain, Gang(1, 1), groups={0: "a"}, quotas={"b": 1})
     with pytest.raises(ValueError, match=r"Loss of job 0"):
         least_preemption(plain, Gang(1, 1), losses={0: float("nan")})
 

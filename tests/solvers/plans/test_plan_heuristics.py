@@ -107,13 +107,31 @@ def test_arena_doubles_jobs_while_gpus_are_free() -> None:
     assert decision == {"flat": ONE, "steep": TWO}
 
 
-@pytest.mark.parametrize("name", ["arena", "rubick"])
-def test_without_arrivals_or_departures_nothing_changes(name: str) -> None:
-    """Although a GPU is free by then."""
-    policy = POLICIES[name]()
+@pytest.mark.parametrize("make", [ArenaPlans, RubickPlans])
+def test_without_arrivals_or_departures_nothing_changes(
+    make: Callable[..., ArenaPlans | RubickPlans],
+) -> None:
+    """Although a GPU is free, and upgrades are allowed by then."""
+    policy = make(upgrades=0)
     running = job("x", {ONE: 1.0, TWO: 1.5}, ONE, ONE)
-    first = policy.decide(PlanRound(0.0, {"a": 1}, (running,)))
+    first = policy.decide(PlanRound(0.0, {"a": 2}, (running,)))
+    policy.upgrades = 10
     assert policy.decide(PlanRound(300.0, {"a": 2}, (running,))) == first == {"x": ONE}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_policy_can_be_asked_about_one_round_after_the_other(name: str) -> None:
+    """A round that does not go on from the last one is decided as by a new policy."""
+    policy = POLICIES[name]()
+    for seed in (0, 0, 1):
+        round_ = random_round(seed, jobs=6, capacity=(8, 4))
+        assert dict(policy.decide(round_)) == dict(POLICIES[name]().decide(round_))
+
+
+def test_arena_places_a_job_whose_type_is_not_there_on_another() -> None:
+    """If it has a plan for one."""
+    elsewhere = job("x", {ONE: 1.0}, Configuration("gone", 1))
+    assert ArenaPlans().decide(PlanRound(0.0, {"a": 2}, (elsewhere,))) == {"x": ONE}
 
 
 def test_rubick_starts_jobs_on_the_fewest_gpus_that_are_as_fast() -> None:
