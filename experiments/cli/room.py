@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from goodalloc.data.rounds.benchmark_set import find_instance
 from goodalloc.experiments.cli.output import FAILED, Output
 from goodalloc.experiments.reporting.report import text_table
+from goodalloc.models.making_room.room_plan import usable_nodes
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.making_room.defragment import fewest_moves, greedy_moves
 from goodalloc.solvers.making_room.preempt import greedy_preemption, least_preemption
@@ -35,7 +36,7 @@ def room_command(arguments: argparse.Namespace) -> Output:
     else:
         stop = Stop(seconds=arguments.seconds)
         plan = least_preemption(instance, arguments.gang, losses=costs, stop=stop)
-    return _output(instance, plan, arguments.by)
+    return _output(instance, arguments, plan)
 
 
 def job_costs(instance: Instance, kind: str) -> dict[int, float]:
@@ -56,26 +57,58 @@ def job_costs(instance: Instance, kind: str) -> dict[int, float]:
     return {job: float(replicas[job]) if kind == "gpus" else 1.0 for job in running}
 
 
-def _output(instance: Instance, plan: RoomPlan, by: str) -> Output:
+def _output(instance: Instance, arguments: argparse.Namespace, plan: RoomPlan) -> Output:
+    """Return the plan as text and data."""
     names, nodes = [job.name for job in instance.jobs], instance.cluster.node_names
+    held = instance.current.placements()
     data: dict[str, Any] = {
         "found": plan.found,
         "proven": plan.proven,
         "cost": plan.cost if plan.found else None,
         "gang_nodes": [nodes[node] for node in plan.gang_nodes],
         "moves": [
-            {"job": names[one.job], "from": nodes[one.origin], "to": nodes[one.target]}
+            {
+                "job": names[one.job],
+                "GPUs": held[one.job][0][1],
+                "from": nodes[one.origin],
+                "to": nodes[one.target],
+            }
             for one in plan.moves
         ],
-        "stops": [names[job] for job in plan.victims],
+        "stops": [
+            {
+                "job": names[job],
+                "GPUs": sum(gpus for _, gpus in held[job]),
+                "nodes": " ".join(nodes[node] for node, _ in held[job]),
+            }
+            for job in plan.victims
+        ],
         "seconds": plan.seconds,
     }
     if not plan.found:
-        text = f"no {by} make room for the gang"
-        return Output(text + (", which is proved" if plan.proven else ""), data, FAILED)
-    rows = data["moves"] or [{"job": name} for name in data["stops"]]
+        return Output(_why_none(instance, arguments, plan), data, FAILED)
+    rows = data[arguments.by]
     text = text_table(rows, tuple(rows[0])) + "\n\n" if rows else ""
     proof = "the least possible" if plan.proven else "without a proof"
-    text += f"{len(rows)} {by}, cost {plan.cost:g} ({proof}), in {plan.seconds:.2g} s\n"
-    text += f"the gang gets {', '.join(data['gang_nodes'])}"
-    return Output(text, data)
+    unit = {"jobs": "jobs", "gpus": "GPUs", "service": "GPU-seconds"}[arguments.cost]
+    text += f"{arguments.by}: {len(rows)}, at a cost of {plan.cost:g} {unit} ({proof}), "
+    text += f"found in {plan.seconds:.2g} s"
+    if arguments.by == "moves" and rows:
+        text += "; all moves are made at once"
+    return Output(f"{text}\nthe gang gets {', '.join(data['gang_nodes'])}", data)
+
+
+def _why_none(instance: Instance, arguments: argparse.Namespace, plan: RoomPlan) -> str:
+    """Return a sentence that says why there is no plan, or that none was found."""
+    gang = arguments.gang
+    large = int(usable_nodes(instance, gang).sum())
+    if large < gang.nodes:
+        return (
+            f"no {arguments.by} make room for the gang: {large} nodes have {gang.gpus_per_node} "
+            f"GPUs, and it needs {gang.nodes}"
+        )
+    if arguments.greedy:
+        return "the greedy way found no room for the gang; without --greedy, every way is tried"
+    if plan.proven:
+        return f"no {arguments.by} make room for the gang, which is proved"
+    return "no room for the gang was found within the time limit"

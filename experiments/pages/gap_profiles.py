@@ -78,9 +78,9 @@ def gap_page(runs: pd.DataFrame) -> str:
     )
     facts = {"solvers": ", ".join(solvers), "runs": f"{len(runs):,}"}
     told = (
-        "Left: the share of the runs that a solver ends with at most so large a gap; right: within "
-        "so many seconds. Runs without an allocation never come. A gap is to the best believed "
-        "bound. Click a name in the legend to hide its line, a heading to sort."
+        "Left: the share of the runs that a solver ends with at most so large a gap to the best "
+        "bound that is believed, at least 1e-7 %; right: within so many seconds. Runs without an "
+        "allocation are in no share. Click a name in the legend to hide its line, a heading to sort."
     )
     profiles = (
         _profile(percent(runs), solvers, "gap", "gap (%)", LEAST_GAP),
@@ -93,7 +93,7 @@ def gap_page(runs: pd.DataFrame) -> str:
             note(told),
             row(*profiles),
             table(_averages(percent(runs), solvers), 240),
-            table(runs[[*COLUMNS]]),
+            table(percent(runs)[[*COLUMNS]].rename(columns={"gap": "gap_(%)"})),
         ],
     )
 
@@ -144,8 +144,8 @@ def _averages(runs: pd.DataFrame, solvers: list[str]) -> pd.DataFrame:
                 "optimal": int((mine["status"] == "optimal").sum()),
                 "mean_gap_(%)": float(mine["gap"].mean()),
                 "largest_gap_(%)": float(mine["gap"].max()),
-                "median_seconds_(s)": float(mine["solve_seconds"].median()),
-                "most_seconds_(s)": float(mine["solve_seconds"].max()),
+                "median_(s)": float(mine["solve_seconds"].median()),
+                "most_(s)": float(mine["solve_seconds"].max()),
             }
         )
     return pd.DataFrame(rows)

@@ -25,9 +25,13 @@ from goodalloc.solvers.interface.bounds import knapsack
 if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Indices
 
 #: Least and greatest width of a GPU in pixels, and nodes one above the other at least.
 CELLS, FEWEST_ROWS = (12, 26), 16
+
+#: Width of a letter of a node's name in pixels.
+LETTER = 6.2
 
 #: Most jobs on nodes that are labelled with the number of the job.
 MOST_LABELS = 900
@@ -65,7 +69,7 @@ def round_page(instance: Instance, allocation: Allocation) -> str:
     facts = _facts(instance, allocation, changes)
     title = f"Round {instance.name}"
     told = (
-        "A row is a node, a square a GPU; nodes go on in the next column. A bar is what a job has "
+        "A square is a GPU, named by its node on the left. A bar is what a job has "
         "of a node, with the number of the job; a black line around it says that the job starts or "
         "restarts. Point at a bar to read about its job; click a heading of the table to sort."
     )
@@ -111,30 +115,41 @@ def _nodes(instance: Instance, allocation: Allocation, changes: list[str]) -> An
 
     cluster = instance.cluster
     most = int(cluster.node_gpus.max())
-    cell = int(np.clip(math.sqrt(WIDTH * 640 / (cluster.num_nodes * (most + 1))), *CELLS))
-    blocks = max(min(WIDTH // (cell * (most + 1)), -(-cluster.num_nodes // FEWEST_ROWS)), 1)
+    letters = max(map(len, cluster.node_names))
+    cell = int(np.clip(math.sqrt(WIDTH * 640 / (cluster.num_nodes * (most + 4))), *CELLS))
+    stride = most + math.ceil(LETTER * letters / cell) + 1
+    blocks = max(min(WIDTH // (cell * stride), -(-cluster.num_nodes // FEWEST_ROWS)), 1)
     rows = -(-cluster.num_nodes // blocks)
+    node = np.arange(cluster.num_nodes)
+    left, top = (node // rows) * stride, node % rows
     ax = new_figure(
         "GPUs of every node",
-        min(cell * blocks * (most + 1) + 110, WIDTH),
-        cell * rows + 70,
+        min(cell * blocks * stride + 60, WIDTH),
+        cell * rows + 60,
         tools="pan,wheel_zoom,reset,save",
         active_drag=None,
-        x_range=(-0.5, blocks * (most + 1)),
+        x_range=(most - stride + 0.5, blocks * stride + most - stride),
         y_range=(rows + 0.2, -0.2),
     )
-    node = np.arange(cluster.num_nodes)
     starts = np.repeat(np.cumsum(cluster.node_gpus) - cluster.node_gpus, cluster.node_gpus)
     ax.rect(
-        x=np.repeat((node // rows) * (most + 1), cluster.node_gpus)
-        + (np.arange(starts.size) - starts + 0.5),
-        y=np.repeat(node % rows, cluster.node_gpus) + 0.5,
+        x=np.repeat(left, cluster.node_gpus) + (np.arange(starts.size) - starts + 0.5),
+        y=np.repeat(top, cluster.node_gpus) + 0.5,
         width=0.92,
         height=0.86,
         fill_color="#f2f2f2",
         line_color="#dddddd",
     )
-    source = ColumnDataSource(_held(instance, allocation, changes, rows))
+    ax.text(
+        x=left - 0.15,
+        y=top + 0.5,
+        text=list(cluster.node_names),
+        text_align="right",
+        text_baseline="middle",
+        text_font_size=f"{min(cell - 2, 11)}px",
+        text_color="#444444",
+    )
+    source = ColumnDataSource(_held(instance, allocation, changes, left, top))
     drawn = ax.rect(
         x="x",
         y="y",
@@ -150,6 +165,7 @@ def _nodes(instance: Instance, allocation: Allocation, changes: list[str]) -> An
         line_width=2,
     )
     if allocation.job.size <= MOST_LABELS:
+        ax.rect(x="x", y="y", width="label", height=0.5, source=source, color="#ffffff", alpha=0.8)
         ax.text(
             x="x",
             y="y",
@@ -159,26 +175,20 @@ def _nodes(instance: Instance, allocation: Allocation, changes: list[str]) -> An
             text_baseline="middle",
             text_font_size=f"{cell * 2 // 5}px",
             text_color="#000000",
-            background_fill_color="#ffffff",
-            background_fill_alpha=0.75,
         )
     tips = [("job", "@job"), ("application", "@application"), ("its GPUs", "@gpus")]
     tips += [("utility", "@utility{0.000}"), ("node", "@node"), ("change", "@change")]
     ax.add_tools(HoverTool(renderers=[drawn], tooltips=tips))
-    step = max(rows // 24, 1)
-    ticks = [row + 0.5 for row in range(0, rows, step)]
-    ax.yaxis.ticker = ticks
-    ax.yaxis.major_label_overrides = {
-        tick: cluster.node_names[int(tick)] for tick in ticks if int(tick) < cluster.num_nodes
-    }
-    ax.xaxis.visible = False
+    ax.axis.visible = False
     ax.grid.visible = False
     return ax
 
 
-def _held(instance: Instance, allocation: Allocation, changes: list[str], rows: int) -> Any:
+def _held(
+    instance: Instance, allocation: Allocation, changes: list[str], left: Indices, top: Indices
+) -> Any:
     """Return a bar for the GPUs of each job on each of its nodes, with what there is to read."""
-    names, most = instance.cluster.node_names, int(instance.cluster.node_gpus.max())
+    names = instance.cluster.node_names
     fills, hatches = marks(instance.num_jobs)
     reached, slots = utilities(instance, allocation), [0] * instance.cluster.num_nodes
     bars = []
@@ -187,8 +197,8 @@ def _held(instance: Instance, allocation: Allocation, changes: list[str], rows: 
     ):
         bars.append(
             {
-                "x": (node // rows) * (most + 1) + slots[node] + gpus / 2,
-                "y": node % rows + 0.5,
+                "x": float(left[node]) + slots[node] + gpus / 2,
+                "y": float(top[node]) + 0.5,
                 "width": gpus - 0.08,
                 "fill": fills[job],
                 "hatch": hatches[job],
@@ -200,10 +210,11 @@ def _held(instance: Instance, allocation: Allocation, changes: list[str], rows: 
                 "utility": float(reached[job]),
                 "change": changes[job],
                 "number": str(job),
+                "label": 0.24 * len(str(job)) + 0.12,
             }
         )
         slots[node] += gpus
-    columns = "x y width fill hatch line job application node gpus utility change number"
+    columns = "x y width fill hatch line job application node gpus utility change number label"
     return {name: [bar[name] for bar in bars] for name in columns.split()}
 
 

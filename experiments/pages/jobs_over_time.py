@@ -31,11 +31,18 @@ SHADES = ("#cfdfee", "#9dbfdd", "#6a9cc9", "#3f78ae", "#20578b", "#0f3a63", "#06
 
 #: Titles of the curves of a replay by column; those without a value are left out.
 CURVES = {
-    "active_jobs": "jobs that are there (black) and run (blue)",
+    "active_jobs": "jobs: submitted (grey area) and running (line)",
     "allocated_gpus": "GPUs held",
-    "goodput": "goodput (examples/s)",
+    "goodput": "goodput (thousand examples/s)",
     "gap": "gap of the decision (%)",
 }
+
+
+#: What the values of a curve are divided by.
+SCALES = {"goodput": 1000.0}
+
+#: Axes reach at least this far, so that gaps that are nothing but rounding look like nothing.
+LEAST_TOP = 0.01
 
 
 class Replayed(NamedTuple):
@@ -153,7 +160,8 @@ def replay_page(replays: Mapping[str, Replayed]) -> str:
     last = max(float(one.jobs["completion"].max()) / 3600.0 for one in replays.values())
     shared = Range1d(start=0.0, end=last * 1.01 if np.isfinite(last) else 1.0)
     width = WIDTH // min(len(replays), 3)
-    columns = [_column(name, one, width, shared) for name, one in replays.items()]
+    tops = {column: _top(column, replays) for column in CURVES}
+    columns = [_column(name, one, width, shared, tops) for name, one in replays.items()]
     depth = max(map(len, columns))
     grid = [
         [column[row] if row < len(column) else None for column in columns] for row in range(depth)
@@ -166,30 +174,46 @@ def replay_page(replays: Mapping[str, Replayed]) -> str:
     told = (
         "A line is a job from submission to completion, in order of submission; a bar is the time "
         "in which it held GPUs, the darker the more, and a gap or a change of shade is a restart. "
-        "All pictures share the axis of time: drag to magnify, double-click to go back."
+        "All pictures share the axis of time, and those in a row that of values: drag to magnify, "
+        "reset with the button at the side."
     )
     parts: list[Any] = [heading(title, facts), note(told)]
     parts.append(gridplot(grid, merge_tools=True, toolbar_location="right"))
     if len(replays) > 1:
         parts.append(table(_beside(replays)))
     else:
-        parts.append(table(next(iter(replays.values())).jobs))
+        jobs = next(iter(replays.values())).jobs
+        seconds = ("submission", "start", "completion", "jct")
+        parts.append(table(jobs.rename(columns={name: f"{name} (s)" for name in seconds})))
     return page(title, parts)
 
 
 def _beside(replays: Mapping[str, Replayed]) -> pd.DataFrame:
     """Return completion times of every job under all policies, in hours."""
     first = next(iter(replays.values())).jobs[["job", "application", "submission"]]
+    first = first.rename(columns={"submission": "submission (s)"})
     for name, one in replays.items():
         hours = one.jobs[["job", "jct"]].assign(jct=one.jobs["jct"] / 3600.0)
         first = first.merge(hours.rename(columns={"jct": f"{name} (h)"}), on="job", how="left")
     return first
 
 
-def _column(name: str, replayed: Replayed, width: int, shared: Any) -> list[Any]:
-    """Return the pictures of a replay, one above the other."""
-    from bokeh.models import NumeralTickFormatter
+def _top(column: str, replays: Mapping[str, Replayed]) -> float:
+    """Return the largest value of a curve under all policies, in the units of its picture."""
+    factor = 100.0 if column == "gap" else 1.0 / SCALES.get(column, 1.0)
+    values = [
+        pd.to_numeric(one.rounds[column], errors="coerce").max()
+        for one in replays.values()
+        if column in one.rounds
+    ]
+    known = [factor * float(value) for value in values if np.isfinite(value)]
+    return max([*known, LEAST_TOP])
 
+
+def _column(
+    name: str, replayed: Replayed, width: int, shared: Any, tops: Mapping[str, float]
+) -> list[Any]:
+    """Return the pictures of a replay, one above the other."""
     found = [_jobs_picture(name, replayed, width, shared)]
     hours = replayed.rounds["time"].to_numpy(dtype=float) / 3600.0
     for column, title in CURVES.items():
@@ -198,15 +222,15 @@ def _column(name: str, replayed: Replayed, width: int, shared: Any) -> list[Any]
         values = pd.to_numeric(replayed.rounds[column], errors="coerce").to_numpy(dtype=float)
         if not np.isfinite(values).any():
             continue
-        ax = new_figure(title, width, 150, x_range=shared)
+        top = tops.get(column, 1.0)
+        ax = new_figure(title, width, 150, x_range=shared, y_range=(0.0, 1.05 * top))
         if column == "gap":
             ax.scatter(hours, 100.0 * values, size=3, color="#20578b")
+        elif column == "active_jobs":
+            ax.varea_step(x=hours, y1=0.0 * values, y2=values, step_mode="after", color="#cccccc")
+            _steps(ax, hours, replayed.rounds["running_jobs"].to_numpy(dtype=float), "#0f3a63")
         else:
-            _steps(ax, hours, values, "#000000" if column == "active_jobs" else "#20578b")
-        if column == "active_jobs":
-            _steps(ax, hours, replayed.rounds["running_jobs"].to_numpy(dtype=float), "#3f78ae")
-        ax.y_range.start = 0
-        ax.yaxis.formatter = NumeralTickFormatter(format="0.[0]a")
+            _steps(ax, hours, values / SCALES.get(column, 1.0), "#20578b")
         found.append(ax)
     found[-1].xaxis.axis_label = "hours"
     return found

@@ -45,6 +45,8 @@ def view(path: str, allocation: str | None = None, policies: Sequence[str] = ())
         return round_page(instance, found)
     if allocation is not None:
         raise ValueError("argument --allocation: expected an instance with it, not a folder.")
+    if policies and ((folder / GAPS).is_file() or (folder / SAMPLES).is_file()):
+        raise ValueError("argument --policies: expected a folder of several replays with it.")
     if (folder / GAPS).is_file():
         return gap_page(read_gaps(folder / GAPS))
     if (folder / SAMPLES).is_file():
