@@ -14,6 +14,7 @@ from goodalloc.experiments.pages.page_parts import (
     new_figure,
     note,
     page,
+    read_frame,
     table,
 )
 
@@ -41,13 +42,7 @@ def read_gaps(path: Path) -> pd.DataFrame:
     ValueError
         If the file is no such table.
     """
-    try:
-        frame = pd.read_csv(path)
-    except (ValueError, OSError) as error:
-        raise ValueError(f"File '{path}' is no table ({error}).") from error
-    for column in COLUMNS:
-        if column not in frame.columns:
-            raise ValueError(f"File '{path}': column '{column}' is missing.")
+    frame = read_frame(path, COLUMNS)
     if frame.empty:
         raise ValueError(f"File '{path}' has no runs; expected at least one.")
     return frame
@@ -80,7 +75,8 @@ def gap_page(runs: pd.DataFrame) -> str:
     told = (
         "Left: the share of the runs that a solver ends with at most so large a gap to the best "
         "bound that is believed, at least 1e-7 %; right: within so many seconds. Runs without an "
-        "allocation are in no share. Click a name in the legend to hide its line, a heading to sort."
+        "allocation are in no share. Click a name of the legend to hide its line, or a heading to "
+        "sort."
     )
     profiles = (
         _profile(percent(runs), solvers, "gap", "gap (%)", LEAST_GAP),

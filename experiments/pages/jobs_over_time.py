@@ -13,6 +13,7 @@ from goodalloc.experiments.pages.page_parts import (
     new_figure,
     note,
     page,
+    read_frame,
     shown_number,
     table,
 )
@@ -80,14 +81,7 @@ def read_replay(folder: Path) -> Replayed:
                 f"Folder '{folder}' has no {name}; expected a replay that `goodalloc simulate` "
                 "wrote."
             )
-        try:
-            frame = pd.read_csv(path)
-        except (ValueError, OSError) as error:
-            raise ValueError(f"File '{path}' is no table ({error}).") from error
-        for column in columns:
-            if column not in frame.columns:
-                raise ValueError(f"File '{path}': column '{column}' is missing.")
-        found.append(frame)
+        found.append(read_frame(path, columns))
     return Replayed(*found)
 
 

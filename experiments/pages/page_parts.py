@@ -9,11 +9,11 @@ import html
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    import pandas as pd
+    from pathlib import Path
 
 #: Width of a page, in pixels.
 WIDTH = 1180
@@ -88,6 +88,31 @@ def table(frame: pd.DataFrame, height: int = 420) -> Any:
     return DataTable(
         source=source, columns=columns, width=WIDTH, height=min(height, rows), index_position=None
     )
+
+
+def read_frame(path: Path, columns: Sequence[str]) -> pd.DataFrame:
+    """Read a table of results.
+
+    Parameters
+    ----------
+    path
+        A CSV file.
+    columns
+        Columns that it must have.
+
+    Raises
+    ------
+    ValueError
+        If it is no table, or lacks one of them.
+    """
+    try:
+        frame = pd.read_csv(path)
+    except (ValueError, OSError) as error:
+        raise ValueError(f"File '{path}' is no table ({error}).") from error
+    for column in columns:
+        if column not in frame.columns:
+            raise ValueError(f"File '{path}': column '{column}' is missing.")
+    return frame
 
 
 def new_figure(title: str, width: int, height: int, **options: Any) -> Any:
