@@ -34,7 +34,7 @@ def generate_scattered(
     --------
     >>> from goodalloc.data.rounds import generate_scattered
     >>> instance = generate_scattered(0, jobs=40, nodes=16, gpus_per_node=4)
-    >>> 0 < instance.current.replicas.sum() < instance.cluster.num_gpus
+    >>> bool(0 < instance.current.replicas.sum() < instance.cluster.num_gpus)
     True
     """
     require_number("Share of ended jobs", ended, minimum=0.0)

@@ -292,13 +292,13 @@ OTHERS: Mapping[str, Entry] = {
         "AntMan: opportunistic jobs beside those with a guarantee", "shared_gpus.replay:ANTMAN"
     ),
     "making-room": Entry(
-        "room for a gang on fragmented clusters: fewest moves and least loss, greedy beside exact",
+        "Room for a gang on fragmented clusters: fewest moves, and least loss by stopping jobs",
         "comparisons.making_room:MAKING_ROOM",
         minutes=1,
         clocked=("exact_seconds", "greedy_seconds"),
     ),
     "arena": Entry(
-        "jobs that choose execution plans: Arena (EuroSys'26), Sia, Gavel and exact decisions",
+        "Jobs that choose execution plans: Arena beside Sia, Gavel and exact decisions",
         "plans.arena_replay:ARENA",
         minutes=14,
         clocked=("decision_ms", "worst_decision_ms"),
