@@ -78,9 +78,10 @@ def gap_page(runs: pd.DataFrame) -> str:
         "allocation are in no share. Click a name of the legend to hide its line, or a heading to "
         "sort."
     )
+    shown = percent(runs)
     profiles = (
-        _profile(percent(runs), solvers, "gap", "gap (%)", LEAST_GAP),
-        _profile(runs, solvers, "solve_seconds", "seconds", LEAST_SECONDS),
+        _profile(shown, solvers, "gap", "gap (%)", LEAST_GAP),
+        _profile(shown, solvers, "solve_seconds", "seconds", LEAST_SECONDS),
     )
     return page(
         title,
@@ -88,8 +89,8 @@ def gap_page(runs: pd.DataFrame) -> str:
             heading(title, facts),
             note(told),
             row(*profiles),
-            table(_averages(percent(runs), solvers), 240),
-            table(percent(runs)[[*COLUMNS]].rename(columns={"gap": "gap_(%)"})),
+            table(_averages(shown, solvers), 240),
+            table(shown[[*COLUMNS]].rename(columns={"gap": "gap_(%)"})),
         ],
     )
 

@@ -24,6 +24,7 @@ from goodalloc.solvers.interface.bounds import knapsack
 
 if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.cluster import Cluster
     from goodalloc.models.round.instance import Instance
     from goodalloc.models.support.array_types import Indices
 
@@ -111,8 +112,6 @@ def _facts(instance: Instance, allocation: Allocation, changes: list[str]) -> di
 
 def _nodes(instance: Instance, allocation: Allocation, changes: list[str]) -> Any:
     """Return the picture of all GPUs."""
-    from bokeh.models import ColumnDataSource, HoverTool
-
     cluster = instance.cluster
     most = int(cluster.node_gpus.max())
     letters = max(map(len, cluster.node_names))
@@ -131,6 +130,17 @@ def _nodes(instance: Instance, allocation: Allocation, changes: list[str]) -> An
         x_range=(most - stride + 0.5, blocks * stride + most - stride),
         y_range=(rows + 0.2, -0.2),
     )
+    _draw_gpus(ax, cluster, left, top, f"{min(cell - 2, 11)}px")
+    held = _held(instance, allocation, changes, left, top)
+    numbers = f"{cell * 2 // 5}px" if allocation.job.size <= MOST_LABELS else None
+    _draw_jobs(ax, held, numbers)
+    ax.axis.visible = False
+    ax.grid.visible = False
+    return ax
+
+
+def _draw_gpus(ax: Any, cluster: Cluster, left: Indices, top: Indices, letters: str) -> None:
+    """Draw an empty square for every GPU, and the names of the nodes in this size of letters."""
     starts = np.repeat(np.cumsum(cluster.node_gpus) - cluster.node_gpus, cluster.node_gpus)
     ax.rect(
         x=np.repeat(left, cluster.node_gpus) + (np.arange(starts.size) - starts + 0.5),
@@ -146,10 +156,16 @@ def _nodes(instance: Instance, allocation: Allocation, changes: list[str]) -> An
         text=list(cluster.node_names),
         text_align="right",
         text_baseline="middle",
-        text_font_size=f"{min(cell - 2, 11)}px",
+        text_font_size=letters,
         text_color="#444444",
     )
-    source = ColumnDataSource(_held(instance, allocation, changes, left, top))
+
+
+def _draw_jobs(ax: Any, held: Any, numbers: str | None) -> None:
+    """Draw the bars of the jobs, with their numbers in this size of letters unless it is None."""
+    from bokeh.models import ColumnDataSource, HoverTool
+
+    source = ColumnDataSource(held)
     drawn = ax.rect(
         x="x",
         y="y",
@@ -164,7 +180,7 @@ def _nodes(instance: Instance, allocation: Allocation, changes: list[str]) -> An
         line_color="line",
         line_width=2,
     )
-    if allocation.job.size <= MOST_LABELS:
+    if numbers is not None:
         ax.rect(x="x", y="y", width="label", height=0.5, source=source, color="#ffffff", alpha=0.8)
         ax.text(
             x="x",
@@ -173,15 +189,12 @@ def _nodes(instance: Instance, allocation: Allocation, changes: list[str]) -> An
             source=source,
             text_align="center",
             text_baseline="middle",
-            text_font_size=f"{cell * 2 // 5}px",
+            text_font_size=numbers,
             text_color="#000000",
         )
     tips = [("job", "@job"), ("application", "@application"), ("its GPUs", "@gpus")]
     tips += [("utility", "@utility{0.000}"), ("node", "@node"), ("change", "@change")]
     ax.add_tools(HoverTool(renderers=[drawn], tooltips=tips))
-    ax.axis.visible = False
-    ax.grid.visible = False
-    return ax
 
 
 def _held(

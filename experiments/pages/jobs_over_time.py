@@ -38,9 +38,8 @@ CURVES = {
     "gap": "gap of the decision (%)",
 }
 
-
-#: What the values of a curve are divided by.
-SCALES = {"goodput": 1000.0}
+#: What the values of a curve are multiplied by.
+FACTORS = {"goodput": 0.001, "gap": 100.0}
 
 #: Axes reach at least this far, so that gaps that are nothing but rounding look like nothing.
 LEAST_TOP = 0.01
@@ -194,7 +193,7 @@ def _beside(replays: Mapping[str, Replayed]) -> pd.DataFrame:
 
 def _top(column: str, replays: Mapping[str, Replayed]) -> float:
     """Return the largest value of a curve under all policies, in the units of its picture."""
-    factor = 100.0 if column == "gap" else 1.0 / SCALES.get(column, 1.0)
+    factor = FACTORS.get(column, 1.0)
     values = [
         pd.to_numeric(one.rounds[column], errors="coerce").max()
         for one in replays.values()
@@ -216,15 +215,15 @@ def _column(
         values = pd.to_numeric(replayed.rounds[column], errors="coerce").to_numpy(dtype=float)
         if not np.isfinite(values).any():
             continue
-        top = tops.get(column, 1.0)
-        ax = new_figure(title, width, 150, x_range=shared, y_range=(0.0, 1.05 * top))
+        values = FACTORS.get(column, 1.0) * values
+        ax = new_figure(title, width, 150, x_range=shared, y_range=(0.0, 1.05 * tops[column]))
         if column == "gap":
-            ax.scatter(hours, 100.0 * values, size=3, color="#20578b")
+            ax.scatter(hours, values, size=3, color="#20578b")
         elif column == "active_jobs":
             ax.varea_step(x=hours, y1=0.0 * values, y2=values, step_mode="after", color="#cccccc")
             _steps(ax, hours, replayed.rounds["running_jobs"].to_numpy(dtype=float), "#0f3a63")
         else:
-            _steps(ax, hours, values / SCALES.get(column, 1.0), "#20578b")
+            _steps(ax, hours, values, "#20578b")
         found.append(ax)
     found[-1].xaxis.axis_label = "hours"
     return found
@@ -259,7 +258,6 @@ def _jobs_picture(name: str, replayed: Replayed, width: int, shared: Any) -> Any
     level = np.minimum(np.log2(held["gpus"].to_numpy(dtype=float)).astype(int), len(SHADES) - 1)
     source = ColumnDataSource(
         {
-            "row": held["row"].to_numpy(dtype=np.int32),
             "top": held["row"].to_numpy(dtype=np.float32) - 0.42,
             "bottom": held["row"].to_numpy(dtype=np.float32) + 0.42,
             "begin": held["begin"].to_numpy(dtype=np.float32),
