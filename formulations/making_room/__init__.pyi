@@ -7,4 +7,3 @@ from .preemption_program import Freeing as Freeing
 from .preemption_program import PreemptionProgram as PreemptionProgram
 from .preemption_program import build_preemption_program as build_preemption_program
 from .preemption_program import freeing_sets as freeing_sets
-from .preemption_program import residents_of as residents_of

@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from goodalloc.formulations.basics.program import ProgramBuilder
-from goodalloc.models.making_room.room_plan import barred_nodes, held_gpus, usable_nodes
+from goodalloc.models.making_room.residents import held_gpus, residents_of
+from goodalloc.models.making_room.room_plan import barred_nodes, usable_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -119,15 +120,15 @@ def node_classes(
     of_type = np.flatnonzero(np.array(cluster.node_types) == _type(instance, gang)).tolist()
     free = cluster.node_gpus - held_gpus(instance)
     large, barred = usable_nodes(instance, gang), barred_nodes(instance, gang)
-    here: dict[int, list[tuple[int, float]]] = {node: [] for node in of_type}
-    for job, node, gpus in zip(
-        current.job.tolist(), current.node.tolist(), current.replicas.tolist(), strict=True
-    ):
-        if node in here and job in costs and current.job_nodes[job] == 1:
-            here[node].append((gpus, costs[job]))
+    residents, nodes_of = residents_of(instance), current.job_nodes
     most = int(cluster.node_gpus[of_type].max())
     found: dict[tuple[int, tuple[tuple[float, ...], ...], bool], list[int]] = {}
-    for node, jobs in here.items():
+    for node in of_type:
+        jobs = [
+            (one.gpus, costs[one.job])
+            for one in residents[node]
+            if one.job in costs and nodes_of[one.job] == 1
+        ]
         by_size = tuple(
             tuple(sorted(cost for gpus, cost in jobs if gpus == size))
             for size in range(1, most + 1)

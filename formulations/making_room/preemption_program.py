@@ -26,12 +26,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from goodalloc.formulations.basics.program import ProgramBuilder
-from goodalloc.models.making_room.room_plan import held_gpus, usable_nodes
+from goodalloc.models.making_room.residents import (
+    gpus_beyond_quotas,
+    held_gpus,
+    residents_of,
+)
+from goodalloc.models.making_room.room_plan import usable_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from goodalloc.formulations.basics.program import Program
+    from goodalloc.models.making_room.residents import Resident
     from goodalloc.models.making_room.room_plan import Gang
     from goodalloc.models.round.instance import Instance
 
@@ -60,24 +66,6 @@ class PreemptionProgram:
     distributed: tuple[int, ...]
 
 
-class Resident(NamedTuple):
-    """Job on a node, and the GPUs that it holds there."""
-
-    job: int
-    gpus: int
-
-
-def residents_of(instance: Instance) -> dict[int, list[Resident]]:
-    """Return the jobs of each node, in order."""
-    current = instance.current
-    found: dict[int, list[Resident]] = {n: [] for n in range(instance.cluster.num_nodes)}
-    for job, node, gpus in zip(
-        current.job.tolist(), current.node.tolist(), current.replicas.tolist(), strict=True
-    ):
-        found[node].append(Resident(job, gpus))
-    return found
-
-
 def freeing_sets(
     instance: Instance,
     gang: Gang,
@@ -100,7 +88,7 @@ def freeing_sets(
     nodes = instance.current.job_nodes
     apart = gang.nodes > 1 and instance.rules.interference_avoidance
     found = []
-    for node, residents in residents_of(instance).items():
+    for node, residents in enumerate(residents_of(instance)):
         if not usable[node]:
             continue
         forced = [one for one in residents if apart and nodes[one.job] > 1]
@@ -178,9 +166,8 @@ def build_preemption_program(
                 builder.add_entries(linked[at[one.node, job]], column, 1.0)
     for (_, job), index in at.items():
         builder.add_entries(linked[index], z[place[job]], -1.0)
-    for group, quota in quotas.items():
+    for group, beyond in gpus_beyond_quotas(instance, groups, quotas).items():
         members = {job for job, name in groups.items() if name == group}
-        beyond = max(sum(int(replicas[job]) for job in members) - quota, 0)
         row = builder.add_rows("quota", 1, upper=float(beyond))
         taken = [
             float(sum(int(replicas[job]) for job in jobs if job in members)) for jobs in single

@@ -1,8 +1,12 @@
+from .residents import Resident as Resident
+from .residents import gpus_beyond_quotas as gpus_beyond_quotas
+from .residents import held_gpus as held_gpus
+from .residents import residents_of as residents_of
 from .room_plan import Gang as Gang
 from .room_plan import Move as Move
 from .room_plan import RoomPlan as RoomPlan
 from .room_plan import barred_nodes as barred_nodes
-from .room_plan import held_gpus as held_gpus
+from .room_plan import checked_plan as checked_plan
 from .room_plan import require_costs as require_costs
 from .room_plan import room_violations as room_violations
 from .room_plan import usable_nodes as usable_nodes

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from goodalloc.models.making_room.residents import held_gpus
 from goodalloc.models.support.validation import require_count, require_number
 
 if TYPE_CHECKING:
@@ -151,14 +152,6 @@ def barred_nodes(instance: Instance, gang: Gang, gone: set[int] | None = None) -
     }
 
 
-def held_gpus(instance: Instance) -> Int[Indices, " nodes"]:
-    """Return the GPUs of each node that are held."""
-    current = instance.current
-    held = np.zeros(instance.cluster.num_nodes, dtype=np.int64)
-    np.add.at(held, current.node, current.replicas)
-    return held
-
-
 def room_violations(
     instance: Instance,
     gang: Gang,
@@ -225,6 +218,31 @@ def room_violations(
                 f"{max(usage[group] - quota, 0)} are beyond its quota."
             )
     return broken
+
+
+def checked_plan(
+    instance: Instance,
+    gang: Gang,
+    plan: RoomPlan,
+    *,
+    groups: Mapping[int, str] | None = None,
+    quotas: Mapping[str, int] | None = None,
+) -> RoomPlan:
+    """Return a plan that the checker has passed.
+
+    Parameters
+    ----------
+    instance, gang, plan, groups, quotas
+        As of `room_violations`.
+
+    Raises
+    ------
+    AssertionError
+        If the plan breaks a rule.
+    """
+    if broken := room_violations(instance, gang, plan, groups=groups, quotas=quotas):
+        raise AssertionError(f"The plan breaks a rule: {broken[0]}")
+    return plan
 
 
 def _gang_violations(

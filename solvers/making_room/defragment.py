@@ -11,18 +11,18 @@ import math
 import time
 from collections import defaultdict
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from goodalloc.formulations.making_room.moves_program import build_moves_program, movable_jobs
+from goodalloc.models.making_room.residents import held_gpus, residents_of
 from goodalloc.models.making_room.room_plan import (
     Move,
     RoomPlan,
     barred_nodes,
-    held_gpus,
+    checked_plan,
     require_costs,
-    room_violations,
     usable_nodes,
 )
 from goodalloc.solvers.interface.stop import Stop
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from goodalloc.formulations.making_room.moves_program import MovesProgram
+    from goodalloc.models.making_room.residents import Resident
     from goodalloc.models.making_room.room_plan import Gang
     from goodalloc.models.round.instance import Instance
     from goodalloc.models.support.array_types import Floats
@@ -99,7 +100,7 @@ def fewest_moves(
     cost = float(sum(prices[move.job] for move in moves))
     bound = proven_bound(decision, cost)
     plan = RoomPlan(nodes, moves, (), cost, bound, time.perf_counter() - begin)
-    return _checked(instance, gang, plan)
+    return checked_plan(instance, gang, plan)
 
 
 def proven_bound(decision: Decision, cost: float) -> float:
@@ -125,12 +126,12 @@ def greedy_moves(
     free = instance.cluster.node_gpus - held_gpus(instance)
     types = np.array(instance.cluster.node_types)
     here = _movable_by_node(instance, prices)
-    leaving: dict[int, list[_Held]] = {}
+    leaving: dict[int, list[Resident]] = {}
     for node in np.flatnonzero(usable).tolist():
-        jobs = _leaving(here[node], gang.gpus_per_node - int(free[node]))
+        jobs = _leaving(here[node], gang.gpus_per_node - int(free[node]), prices)
         if node not in barred and jobs is not None:
             leaving[node] = jobs
-    order = sorted(leaving, key=lambda node: (sum(one.cost for one in leaving[node]), node))
+    order = sorted(leaving, key=lambda node: (sum(prices[one.job] for one in leaving[node]), node))
     chosen: list[int] = []
     moves: list[Move] = []
     touched: set[int] = set()
@@ -157,15 +158,9 @@ def greedy_moves(
     if len(chosen) < gang.nodes:
         return RoomPlan((), (), (), math.inf, 0.0, seconds)
     cost = float(sum(prices[move.job] for move in moves))
-    return _checked(instance, gang, RoomPlan(tuple(chosen), tuple(moves), (), cost, 0.0, seconds))
-
-
-class _Held(NamedTuple):
-    """Movable job, its GPUs and the cost of moving it."""
-
-    job: int
-    gpus: int
-    cost: float
+    return checked_plan(
+        instance, gang, RoomPlan(tuple(chosen), tuple(moves), (), cost, 0.0, seconds)
+    )
 
 
 def _prices(instance: Instance, costs: Mapping[int, float] | None) -> dict[int, float]:
@@ -177,22 +172,18 @@ def _prices(instance: Instance, costs: Mapping[int, float] | None) -> dict[int, 
     return {job: float(costs[job]) for job in movable if job in costs}
 
 
-def _movable_by_node(instance: Instance, prices: Mapping[int, float]) -> dict[int, list[_Held]]:
+def _movable_by_node(instance: Instance, prices: Mapping[int, float]) -> list[list[Resident]]:
     """Return the movable jobs of every node."""
-    found: dict[int, list[_Held]] = defaultdict(list)
-    current = instance.current
-    for job, node, gpus in zip(
-        current.job.tolist(), current.node.tolist(), current.replicas.tolist(), strict=True
-    ):
-        if job in prices:
-            found[node].append(_Held(job, gpus, prices[job]))
-    return found
+    return [[one for one in here if one.job in prices] for here in residents_of(instance)]
 
 
-def _leaving(held: list[_Held], needed: int) -> list[_Held] | None:
+def _leaving(
+    held: list[Resident], needed: int, prices: Mapping[int, float]
+) -> list[Resident] | None:
     """Return jobs that free enough GPUs, the cheapest a GPU first; None if all are too few."""
-    freed, taken = 0, list[_Held]()
-    for one in sorted(held, key=lambda one: (one.cost / one.gpus, -one.gpus)):
+    freed = 0
+    taken: list[Resident] = []
+    for one in sorted(held, key=lambda one: (prices[one.job] / one.gpus, -one.gpus)):
         if freed >= needed:
             break
         taken.append(one)
@@ -218,7 +209,9 @@ def _decoded(
             node = left[one.group].pop()
             room[one.free, found.classes[one.group].barred].append(node)
             for size, stay in enumerate(one.kept, start=1):
-                alike = sorted((held.cost, held.job) for held in here[node] if held.gpus == size)
+                alike = sorted(
+                    (prices[held.job], held.job) for held in here[node] if held.gpus == size
+                )
                 for _, job in alike[: len(alike) - stay]:
                     homeless[size].append((job, node))
     nodes, moves = list[int](), list[Move]()
@@ -233,13 +226,6 @@ def _decoded(
                     moves.append(Move(job, origin, node))
     real = tuple(sorted(move for move in moves if move.origin != move.target))
     return real, tuple(sorted(nodes)[: gang.nodes])
-
-
-def _checked(instance: Instance, gang: Gang, plan: RoomPlan) -> RoomPlan:
-    """Return a plan that the checker has passed."""
-    if broken := room_violations(instance, gang, plan):
-        raise AssertionError(f"The plan breaks a rule: {broken[0]}")
-    return plan
 
 
 def move_front(

@@ -15,15 +15,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.formulations.making_room.preemption_program import (
-    build_preemption_program,
-    residents_of,
-)
+from goodalloc.formulations.making_room.preemption_program import build_preemption_program
+from goodalloc.models.making_room.residents import gpus_beyond_quotas, held_gpus, residents_of
 from goodalloc.models.making_room.room_plan import (
     RoomPlan,
-    held_gpus,
+    checked_plan,
     require_costs,
-    room_violations,
     usable_nodes,
 )
 from goodalloc.solvers.interface.stop import Stop
@@ -34,7 +31,7 @@ from goodalloc.solvers.milp.price_and_core import decide
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from goodalloc.formulations.making_room.preemption_program import Resident
+    from goodalloc.models.making_room.residents import Resident
     from goodalloc.models.making_room.room_plan import Gang
     from goodalloc.models.round.instance import Instance
 
@@ -99,7 +96,7 @@ def least_preemption(
     bound = proven_bound(decision, cost)
     nodes = tuple(one.node for one in freed)
     plan = RoomPlan(nodes, (), victims, cost, bound, time.perf_counter() - begin)
-    return _checked(instance, gang, plan, members, own)
+    return checked_plan(instance, gang, plan, groups=members, quotas=own)
 
 
 def greedy_preemption(
@@ -119,7 +116,7 @@ def greedy_preemption(
     """
     begin = time.perf_counter()
     lost, members, own = _losses(instance, losses), dict(groups or {}), _quotas(quotas, groups)
-    current, beyond = instance.current, _beyond(instance, members, own)
+    current, beyond = instance.current, gpus_beyond_quotas(instance, members, own)
     apart = gang.nodes > 1 and instance.rules.interference_avoidance
     free = instance.cluster.node_gpus - held_gpus(instance)
     residents, placements = residents_of(instance), current.placements()
@@ -155,7 +152,7 @@ def greedy_preemption(
     cost = float(sum(lost[job] for job in victims))
     seconds = time.perf_counter() - begin
     plan = RoomPlan(tuple(sorted(chosen)), (), tuple(sorted(victims)), cost, 0.0, seconds)
-    return _checked(instance, gang, plan, members, own)
+    return checked_plan(instance, gang, plan, groups=members, quotas=own)
 
 
 def _within(
@@ -210,26 +207,3 @@ def _quotas(quotas: Mapping[str, int] | None, groups: Mapping[int, str] | None) 
         if quota < 0:
             raise ValueError(f"Quota of group '{group}' is {quota}; expected at least 0.")
     return dict(quotas or {})
-
-
-def _beyond(
-    instance: Instance, groups: Mapping[int, str], quotas: Mapping[str, int]
-) -> dict[str, int]:
-    """Return the GPUs that each group with a quota holds beyond it."""
-    usage = Counter[str]()
-    for job, group in groups.items():
-        usage[group] += int(instance.current.job_replicas[job])
-    return {group: max(usage[group] - quota, 0) for group, quota in quotas.items()}
-
-
-def _checked(
-    instance: Instance,
-    gang: Gang,
-    plan: RoomPlan,
-    groups: Mapping[int, str],
-    quotas: Mapping[str, int],
-) -> RoomPlan:
-    """Return a plan that the checker has passed."""
-    if broken := room_violations(instance, gang, plan, groups=groups, quotas=quotas):
-        raise AssertionError(f"The plan breaks a rule: {broken[0]}")
-    return plan
