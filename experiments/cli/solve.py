@@ -13,6 +13,7 @@ from goodalloc.data.rounds.benchmark_set import find_instance
 from goodalloc.experiments.cli.output import (
     FAILED,
     INTERRUPTED,
+    PARQUET,
     Output,
     check_distinct,
     check_target,
@@ -36,11 +37,7 @@ if TYPE_CHECKING:
     from goodalloc.models.round.cluster import Cluster
     from goodalloc.models.round.instance import Instance
     from goodalloc.models.round.rules import Rules
-    from goodalloc.solvers.columns.solver import ColumnAnswer
     from goodalloc.solvers.interface.result import Result
-
-#: End of the names of files of rounds in columns.
-PARQUET = ".parquet"
 
 #: Jobs up to which the allocation is printed.
 MOST_PRINTED_JOBS = 40
@@ -97,11 +94,12 @@ def _solve_columns(arguments: argparse.Namespace) -> Output:
     from goodalloc.data.documents.csv_writing import csv_text
     from goodalloc.data.rounds.column_file import read_columns
     from goodalloc.models.columns.mode_columns import ModeColumns
-    from goodalloc.solvers.columns.solver import solve_columns
+    from goodalloc.solvers.certificates.column_certificate import write_column_certificate
+    from goodalloc.solvers.columns.solver import ColumnAnswer, solve_columns
     from goodalloc.solvers.mode_columns.solver import ModeColumnAnswer, solve_mode_columns
 
     require_extra("parquet", f"File '{arguments.file}'")
-    given = ("start", "certificate", "cross_check", "seconds")
+    given = ("start", "cross_check", "seconds")
     for name in (*given, *(["leximin"] if arguments.leximin else [])):
         if getattr(arguments, name) is not None:
             raise ValueError(
@@ -110,9 +108,16 @@ def _solve_columns(arguments: argparse.Namespace) -> Output:
     if arguments.solver != "highs":
         raise ValueError("argument --solver: expected none for a round in columns.")
     check_target(arguments.out)
+    check_target(arguments.certificate)
+    check_distinct(arguments.file, arguments.out, arguments.certificate)
     columns = read_columns(arguments.file)
     answer: ColumnAnswer | ModeColumnAnswer
     if isinstance(columns, ModeColumns):
+        if arguments.certificate is not None:
+            raise ValueError(
+                "argument --certificate: expected none for a round in columns whose jobs have "
+                "modes."
+            )
         answer, proof = solve_mode_columns(columns), "prices of GPUs and resources"
     else:
         answer, proof = solve_columns(columns), "the price of a GPU"
@@ -138,6 +143,9 @@ def _solve_columns(arguments: argparse.Namespace) -> Output:
         rows = [dict[str, Any](zip(names, row, strict=False)) for row in zip(*entries, strict=True)]
         write_atomically(arguments.out, csv_text(rows, names[: len(entries)]))
         text += f"\nwritten      {arguments.out}"
+    if arguments.certificate is not None and isinstance(answer, ColumnAnswer):
+        write_column_certificate(answer, arguments.file, arguments.certificate)
+        text += f"\ncertificate  {arguments.certificate}"
     data = {
         "fitness": answer.fitness,
         "bound": answer.bound,

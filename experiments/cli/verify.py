@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from goodalloc.data.documents.json_file import pack_number, read_document
+from goodalloc.data.documents.json_file import pack_number, read_document, read_text
 from goodalloc.data.files.format_names import ALLOCATION_FORMAT, RESULT_FORMAT
 from goodalloc.data.files.instance import instance_to_dict, write_instance
 from goodalloc.data.gavel.time_sharing_file import (
@@ -17,7 +17,14 @@ from goodalloc.data.gavel.time_sharing_file import (
     read_time_sharing,
 )
 from goodalloc.data.rounds.benchmark_set import find_instance
-from goodalloc.experiments.cli.output import FAILED, Output, check_distinct, check_target
+from goodalloc.data.rounds.column_file import read_columns
+from goodalloc.experiments.cli.output import (
+    FAILED,
+    PARQUET,
+    Output,
+    check_distinct,
+    check_target,
+)
 from goodalloc.experiments.hindsight.bound_file import (
     BOUND_FORMAT,
     LATE_FORMAT,
@@ -25,7 +32,13 @@ from goodalloc.experiments.hindsight.bound_file import (
     SCHEDULE_FORMAT,
 )
 from goodalloc.experiments.reporting.report import percent
-from goodalloc.experiments.verification import verify, verify_hindsight, verify_time_shares
+from goodalloc.experiments.support.extras import require_extra
+from goodalloc.experiments.verification import (
+    verify,
+    verify_columns,
+    verify_hindsight,
+    verify_time_shares,
+)
 from goodalloc.solvers.certificates.certificate_file import CERTIFICATE_FORMAT
 from goodalloc.solvers.gavel.share_certificate_file import read_share_certificate
 
@@ -102,6 +115,8 @@ def verify_certificate(
     >>> verify_certificate("tiny-cold", "result.json", "certificate.json").verified
     True
     """
+    if os.fspath(problem).endswith(PARQUET):
+        return _verify_columns(problem, answer, certificate, exact=exact, resolved=resolved)
     found = read_document(certificate, (CERTIFICATE_FORMAT, BOUND_FORMAT, LATE_FORMAT))
     if found["format"] in (BOUND_FORMAT, LATE_FORMAT):
         if exact or resolved is not None:
@@ -152,6 +167,29 @@ def _verify_round(
     instance = json.loads(json.dumps(instance_to_dict(found)))
     allocation = read_document(answer, (ALLOCATION_FORMAT, RESULT_FORMAT))
     verdict = verify.verify(instance, allocation, certificate, exact=exact)
+    return CertificateVerdict(verdict.verified, verdict.text, verdict.data)
+
+
+def _verify_columns(
+    problem: str | os.PathLike[str],
+    answer: str | os.PathLike[str],
+    certificate: str | os.PathLike[str],
+    *,
+    exact: bool,
+    resolved: object,
+) -> CertificateVerdict:
+    """Check a certificate of a round in columns, and an allocation in a CSV file."""
+    if exact or resolved is not None:
+        raise ValueError(
+            "arguments --exact and --resolved: a round in columns is checked in floating point, "
+            "with safe rounding, and has no names to resolve; expected neither."
+        )
+    require_extra("parquet", f"File '{problem}'")
+    read_columns(problem)
+    read_document(certificate, (CERTIFICATE_FORMAT,))
+    read_text(answer)
+    found = verify_columns.read(problem, answer, certificate)
+    verdict = verify_columns.verify_columns(*found)
     return CertificateVerdict(verdict.verified, verdict.text, verdict.data)
 
 

@@ -28,6 +28,8 @@ class ColumnAnswer(NamedTuple):
         Upper bound on the objective of every allocation.
     price
         Price of a GPU, in costs, that proves the bound; None where a level does (p = -inf).
+    reference
+        Utility whose cost is 0; at p = -inf the level.
     gap
         Relative gap, ``1 - fitness / bound``.
     seconds
@@ -38,6 +40,7 @@ class ColumnAnswer(NamedTuple):
     fitness: float
     bound: float
     price: float | None
+    reference: float
     gap: float
     seconds: dict[str, float]
 
@@ -88,4 +91,6 @@ def solve_columns(columns: RoundColumns) -> ColumnAnswer:
     value = utilities.fitness(allocation)
     seconds.end("check")
     gap = max(1.0 - value / wanted.bound, 0.0)
-    return ColumnAnswer(allocation, value, wanted.bound, wanted.price, gap, seconds.found)
+    return ColumnAnswer(
+        allocation, value, wanted.bound, wanted.price, wanted.reference, gap, seconds.found
+    )

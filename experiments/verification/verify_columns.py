@@ -1,0 +1,306 @@
+"""Check a certificate of a round in columns: an upper bound on the fitness of any allocation.
+
+    python verify_columns.py ROUND.parquet ALLOCATION.csv CERTIFICATE.json [--json]
+
+This file needs NumPy, pyarrow to read Parquet, and `verify.py`, `verify_round.py`,
+`verify_utilities.py` and `verify_prices.py` beside it: nothing else of goodalloc, and no solver.
+The cluster counts as one pool of G GPUs, so that for any price *λ* of a GPU and every allocation
+
+    sum of c(u_j) >= sum over jobs of the least (c(u_jk) + λ k) - λ G                            (1)
+
+bounds the mean, as (1) and (2) of `formulations/CERTIFICATE.md`. At p = -inf there is no price:
+some job stays at or below the bound, since the fewest GPUs of all jobs above it do not fit.
+`data/FORMAT.md` describes the files. Exit code 0: verified; 1: not; 2: a file cannot be read.
+"""
+
+import csv
+import hashlib
+import importlib
+import json
+import math
+import pathlib
+import sys
+from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+PACKAGE = f"{__package__}." if __package__ else ""  # empty if this file is run by itself
+verify: Any = importlib.import_module(f"{PACKAGE}verify")
+verify_round: Any = importlib.import_module(f"{PACKAGE}verify_round")
+verify_utilities: Any = importlib.import_module(f"{PACKAGE}verify_utilities")
+fields, require = verify_round.fields, verify_round.require
+
+#: Jobs whose choices are looked at together.
+CHUNK = 16_384
+
+#: Part of an age below which what a job has trained without restarts is worked out exactly.
+SMALL = 1e-6
+
+#: Names of the 14 numbers of a goodput model.
+NUMBERS = [
+    word.partition(":")[0]
+    for part in ("throughput", "gradient", "batch")
+    for word in verify_round.SCHEMA[part]
+]
+
+
+def verify_columns(table: Any, digest: str, rows: Any, certificate: Any) -> Any:
+    """Check that no allocation of a round has a fitness above the bound of a certificate.
+
+    Parameters
+    ----------
+    table
+        Table that pyarrow read from the file of the round.
+    digest
+        SHA-256 of that file.
+    rows
+        Rows of the allocation, with `job`, `node` and `gpus`.
+    certificate
+        Content of its file.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            return judge(read_columns(table), digest, rows, certificate)
+    except Exception as error:  # any malformed file gives a sentence, never a traceback
+        text = " ".join(f"{error}".split()) or f"{type(error).__name__}."
+        return verify.Verdict(False, (text,))
+
+
+def judge(r: Any, digest: str, rows: Any, certificate: Any) -> Any:
+    """Check as `verify_columns`, but raise an error if a file is malformed."""
+    known = ["format", "version", "kind", "digest", "bound", "reference", "price"]
+    require(type(certificate) is dict, "Certificate: expected an object.")
+    require(sorted(certificate) == sorted(known), f"Certificate: expected the keys {known}.")
+    stated = [certificate[key] for key in known[:3]]
+    require(stated == ["goodalloc-certificate", 1, "columns"], "Certificate: of another kind.")
+    require(certificate["digest"] == digest, "Certificate: its digest is not that of the round.")
+    claimed = verify_round.checked("Certificate: bound", certificate["bound"], "float+")
+    set_utilities(r)
+    job, node, gpus = read_allocation(r, rows)
+    reasons, value = [], 0.0
+    try:
+        check_allocation(r, job, node, gpus)
+        value = verify.power_mean(allocated(r, job, node, gpus), r.power)
+    except ValueError as error:
+        reasons.append(str(error))
+    proved = prove(r, certificate, claimed)
+    bound = max(proved, value * (1 + 3 * verify.ERROR))
+    if not bound <= claimed:
+        reasons.append(f"A bound of {bound!r} is proved; {claimed!r} is claimed.")
+    found = value or math.nan
+    numbers = (found, 3 * verify.ERROR * found, bound, claimed, 1 - found / bound)
+    return verify.Verdict(not reasons, tuple(reasons), value > 0, *numbers)
+
+
+def read_columns(table: Any) -> Any:
+    """Return the round of a table, with the present placements as three arrays."""
+    metadata = table.schema.metadata or {}
+    require(b"goodalloc" in metadata, "Round: its metadata has no key 'goodalloc'.")
+    r = verify_round.read_round(json.loads(metadata[b"goodalloc"]))
+    require(not r.jobs[0].modes[0], "Round: its jobs have modes, whose bound has no certificate.")
+    require(r.rules.fair_share != "least", "Round: fair_share is 'least'.")
+    models = [np.asarray(table[name].to_numpy(), dtype=float) for name in NUMBERS]
+    columns = np.stack(models, axis=1)
+    r.ran = np.isfinite(columns).all(axis=1)
+    require((r.ran | np.isnan(columns).all(axis=1)).all(), "Round: a part of a model is empty.")
+    kinds, kind = np.unique(columns[r.ran], axis=0, return_inverse=True)
+    for one in kinds.tolist():
+        entry = dict(zip(NUMBERS, one, strict=True))
+        parts = {
+            part: {word.partition(":")[0]: entry[word.partition(":")[0]] for word in words}
+            for part, words in verify_round.SCHEMA.items()
+            if part in ("throughput", "gradient", "batch")
+        }
+        parts["batch"] = {key: int(number) for key, number in parts["batch"].items()}
+        parts["batch"]["accumulation"] = bool(parts["batch"]["accumulation"])
+        verify_round.read_model("Kind", parts)
+    r.kinds, r.kind = kinds, np.full(len(columns), len(kinds))
+    r.kind[r.ran] = kind.ravel()
+    for name, least in (("age", 0), ("restarts", 0), ("max_replicas", 1)):
+        values = np.asarray(table[name].to_numpy())
+        require(((values >= least) & (values < 1e100)).all(), f"Round: {name} is out of range.")
+        setattr(r, name, values)
+    lists = [table[name].combine_chunks() for name in ("nodes", "gpus")]
+    length = np.diff(np.asarray(lists[0].offsets))
+    require((length == np.diff(np.asarray(lists[1].offsets))).all(), "Round: lists differ.")
+    node, gpus = (np.asarray(one.flatten()) for one in lists)
+    r.current = in_order(r, np.repeat(np.arange(len(columns)), length), node, gpus)
+    r.sizes = r.has[r.group_of, 0].astype(int)
+    return r
+
+
+def in_order(r: Any, job: Any, node: Any, gpus: Any) -> Any:
+    """Return placements by job, then node; refuse what does not exist, and pairs given twice."""
+    jobs, nodes = len(r.kind), r.group_of.size
+    require(((job >= 0) & (job < jobs)).all(), f"A job is none of 0 to {jobs - 1}.")
+    require(((node >= 0) & (node < nodes)).all(), f"A node is none of 0 to {nodes - 1}.")
+    require(((gpus > 0) & (gpus < 2**31)).all(), "A number of GPUs is below 1.")
+    key = job.astype(np.int64) * nodes + node
+    order = np.argsort(key, kind="stable")
+    require((np.diff(key[order]) > 0).all(), "A job is on one node twice.")
+    return job[order].astype(np.int64), node[order].astype(np.int64), gpus[order].astype(np.int64)
+
+
+def read_allocation(r: Any, rows: Any) -> Any:
+    """Return the placements of an allocation, in order."""
+    names = ("job", "node", "gpus")
+    require(rows and set(names) <= set(rows[0]), "Allocation: expected columns job, node, gpus.")
+    for row in rows:
+        for name in names:
+            whole = str(row[name]).isdecimal()
+            require(whole, f"Allocation: {name} is {row[name]!r}; expected a whole number.")
+    return in_order(r, *(np.array([int(row[name]) for row in rows]) for name in names))
+
+
+def held_by(r: Any, job: Any, gpus: Any) -> Any:
+    """Return the GPUs and the nodes of every job."""
+    held = np.bincount(job, weights=gpus, minlength=r.kind.size).astype(np.int64)
+    return held, np.bincount(job, minlength=r.kind.size)
+
+
+def check_allocation(r: Any, job: Any, node: Any, gpus: Any) -> None:
+    """Refuse an allocation that breaks a rule."""
+    held, nodes = held_by(r, job, gpus)
+    used = np.bincount(node, weights=gpus, minlength=r.sizes.size)
+    apart = np.bincount(node[nodes[job] > 1], minlength=r.sizes.size)
+    limit = r.rules.max_nodes_per_job
+    for broken, item, what in (
+        (held > r.max_replicas, "Job", "has too many GPUs"),
+        (nodes > limit, "Job", "is on too many nodes"),
+        (used > r.sizes, "Node", "gives more GPUs than it has"),
+        (r.rules.interference_avoidance * apart > 1, "Node", "is shared by distributed jobs"),
+    ):
+        require(not np.any(broken), f"{item} {int(np.argmax(broken))} {what}.")
+
+
+def set_utilities(r: Any) -> None:
+    """Set the speedups of kinds, the factors of jobs, and what present placements are worth."""
+    jobs, gpus = r.kind.size, int(r.has[:, 0] @ r.nodes)
+    r.gpus, limit = gpus, r.rules.max_nodes_per_job
+    largest = np.sort(r.sizes)[::-1][:limit]
+    r.room = int(largest[0]), int(largest.sum()) if largest.size > 1 else 0
+    width = min(int(r.max_replicas.max()), gpus) + 1
+    k = np.arange(width)
+    fair = 1 if r.rules.fair_share == "one_gpu" else -(-gpus // jobs)
+    models = r.kinds.T[:, :, None, None]
+    table = verify_utilities.goodput(r, models, np.array([[0], [1]]), k)
+    packed = r.rules.fair_share == "packed" and fair > r.sizes.max()
+    base = verify_utilities.goodput(r, models, np.array([[int(packed)]]), np.array([fair]))
+    base = base[:, 0, 0]
+    base = np.where(base > 0, base, table[:, :, : fair + 1].max(axis=(1, 2)))
+    new = np.broadcast_to(k / fair, (1, 2, width)).copy()
+    new[:, 1, :2] = 0
+    r.speed = np.concatenate([table / np.where(base > 0, base, 1)[:, None, None], new])
+    scale = r.sizes.size / gpus if r.rules.speedup_scale == "node" else 1.0
+    r.held, r.spread = held_by(r, *r.current[::2])
+    r.factor = scale * restart_factors(r)
+    r.least = r.rules.floor or verify_utilities.LEAST
+    several = (r.spread > 1).astype(int)
+    kept = scale * r.speed[r.kind, several, np.minimum(r.held, width - 1)] + r.rules.floor
+    r.kept = np.where(r.held > 0, np.maximum(kept, r.least), r.idle)
+
+
+def restart_factors(r: Any) -> Any:
+    """Return max(age - delay * restarts, 0) / (age + delay) of every job."""
+    delay, age = float(r.rules.restart_delay), r.age.astype(float)
+    useful = age - delay * r.restarts
+    for job in np.flatnonzero((r.restarts > 0) & (abs(useful) < SMALL * age)).tolist():
+        useful[job] = float(Fraction(age[job]) - Fraction(delay) * int(r.restarts[job]))
+    rho = np.maximum(useful, 0) / np.where(age + delay > 0, age + delay, 1)
+    pays = (r.held > 0) & (age >= delay) | (r.rules.restart_penalty == "all")
+    return np.where(pays & (age + delay > 0), rho, 1.0)
+
+
+def best_utilities(r: Any, part: slice) -> Any:
+    """Return the best utility of some jobs on k GPUs; -inf where there is no such choice."""
+    rows = r.speed[r.kind[part]] * r.factor[part, None, None] + r.rules.floor
+    rows = np.maximum(rows, r.least)
+    k = np.arange(rows.shape[2])
+    one = np.where(k <= r.room[0], rows[:, 0], -np.inf)
+    found = np.maximum(one, np.where((k > 1) & (k <= r.room[1]), rows[:, 1], -np.inf))
+    found[:, 0] = r.idle
+    found[k > r.max_replicas[part, None]] = -np.inf
+    held = r.held[part]
+    stays = (held > 0) & (held <= r.max_replicas[part])
+    stays &= r.spread[part] <= r.rules.max_nodes_per_job
+    stays = np.flatnonzero(stays)
+    found[stays, held[stays]] = np.maximum(found[stays, held[stays]], r.kept[part][stays])
+    return found
+
+
+def allocated(r: Any, job: Any, node: Any, gpus: Any) -> Any:
+    """Return the utility of every job under an allocation."""
+    held, nodes = held_by(r, job, gpus)
+    found = r.factor * r.speed[r.kind, (nodes > 1).astype(int), held] + r.rules.floor
+    found = np.where(held > 0, np.maximum(found, r.least), r.idle)
+    now, then = (
+        set(zip(*(x.tolist() for x in one), strict=True)) for one in ((job, node, gpus), r.current)
+    )
+    changed = np.zeros(r.kind.size, dtype=bool)
+    changed[[entry[0] for entry in now ^ then]] = True
+    return np.where(changed, found, r.kept)
+
+
+def prove(r: Any, certificate: Any, claimed: float) -> float:
+    """Return the bound that a certificate proves."""
+    jobs, up = r.kind.size, 1 + verify.ERROR
+    parts = [slice(i, i + CHUNK) for i in range(0, jobs, CHUNK)]
+    reference, price = certificate["reference"], certificate["price"]
+    require(r.power < math.inf, "Certificate: at p = inf there is none in columns.")
+    if r.power == -math.inf:
+        require(reference is None and price is None, "Certificate: at p = -inf it has no price.")
+        needed = 0.0
+        for part in parts:
+            above = best_utilities(r, part) * up > claimed
+            fewest = np.where(above.any(axis=1), np.argmax(above, axis=1), np.inf)
+            needed += float(fewest.sum())
+        return claimed if needed > r.gpus else math.inf
+    reference = verify_round.checked("Certificate: reference", reference, "float+")
+    price = verify_round.checked("Certificate: price", price, "float")
+    terms = SimpleNamespace(least=[], size=[])
+    for part in parts:
+        utility = best_utilities(r, part)
+        may = np.isfinite(utility)
+        costs = verify.cost(np.where(may, utility * up, reference), r.power, reference)
+        paid = price * np.arange(utility.shape[1]) * (1 - 1e-15)
+        priced = np.where(may, costs + paid - 4e-16 * (abs(costs) + paid), np.inf)
+        least = priced.min(axis=1)
+        terms.least.append(math.fsum(least))
+        terms.size.append(math.fsum(abs(least)))
+    yielded = price * r.gpus
+    total = math.fsum(terms.least) - yielded
+    total -= 1e-15 * (math.fsum(terms.size) + yielded)
+    return float(verify.highest(total / jobs, r.power, reference))
+
+
+def read(round_path: Any, allocation_path: Any, certificate_path: Any) -> Any:
+    """Return what `verify_columns` takes, of three files."""
+    parquet: Any = importlib.import_module("pyarrow.parquet")
+    content = pathlib.Path(round_path).read_bytes()
+    with open(allocation_path, encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    table = parquet.read_table(round_path)
+    return table, hashlib.sha256(content).hexdigest(), rows, verify.read(certificate_path)
+
+
+def main(arguments: list[str]) -> int:
+    """Verify three files, print the result and return the exit code."""
+    flags = {word for word in arguments if word.startswith("--")}
+    paths = [word for word in arguments if word not in flags]
+    if len(paths) != 3 or flags - {"--json"}:
+        print(__doc__, file=sys.stderr)
+        return 2
+    try:
+        found = read(*paths)
+    except (OSError, ValueError, RecursionError) as error:
+        print(f"A file cannot be read: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    verdict = verify_columns(*found)
+    print(json.dumps(verdict.data) if "--json" in flags else verdict.text)
+    return 0 if verdict.verified else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

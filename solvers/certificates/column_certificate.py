@@ -1,0 +1,60 @@
+"""Certificates of rounds in columns as versioned JSON files, documented in `data/FORMAT.md`."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.documents.json_file import dump, pack_number
+from goodalloc.formulations.certificates.certificate import MARGIN
+from goodalloc.solvers.certificates.certificate_file import CERTIFICATE_FORMAT, VERSION
+
+if TYPE_CHECKING:
+    import os
+
+    from goodalloc.solvers.columns.solver import ColumnAnswer
+
+
+def write_column_certificate(
+    answer: ColumnAnswer, round_file: str | os.PathLike[str], path: str | os.PathLike[str]
+) -> None:
+    """Write the price of a GPU from which the bound on a round in columns follows, atomically.
+
+    Parameters
+    ----------
+    answer
+        Answer with the bound.
+    round_file
+        Parquet file of the round, to which the certificate is tied by its digest.
+    path
+        File to write.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from goodalloc.data.rounds import generate_columns, write_columns
+    >>> from goodalloc.solvers.certificates import write_column_certificate
+    >>> from goodalloc.solvers.columns import solve_columns
+    >>> columns = generate_columns(seed=0, jobs=8, nodes=2)
+    >>> write_columns(columns, "round.parquet")
+    >>> write_column_certificate(solve_columns(columns), "round.parquet", "proof.json")
+    >>> '"kind": "columns"' in Path("proof.json").read_text()
+    True
+    """
+    document = {
+        "format": CERTIFICATE_FORMAT,
+        "version": VERSION,
+        "kind": "columns",
+        "digest": hashlib.sha256(Path(round_file).read_bytes()).hexdigest(),
+        "bound": pack_number(max(answer.bound, answer.fitness) * (1 + MARGIN)),
+        "reference": None if answer.price is None else pack_number(answer.reference),
+        "price": None if answer.price is None else pack_number(answer.price),
+    }
+    write_atomically(path, dump(document) + "\n")
