@@ -87,7 +87,9 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,  # the list of commands stays
     )
     parser.add_argument("--version", action="store_true", help="print the version and end")
-    commands = parser.add_subparsers(dest="command", metavar="command", help=argparse.SUPPRESS)
+    commands = parser.add_subparsers(
+        dest="command", metavar="command", help=argparse.SUPPRESS, prog="goodalloc"
+    )
     lines = []
     for group, builders in GROUPED.items():
         lines.append(f"{group}:")
