@@ -1,9 +1,9 @@
 from .agent.options import AgentOptions as AgentOptions
 from .agent.training_agent import TrainingAgent as TrainingAgent
-from .cli.export import ExportedProgram as ExportedProgram
-from .cli.export import export_program as export_program
-from .cli.verify import CertificateVerdict as CertificateVerdict
-from .cli.verify import verify_certificate as verify_certificate
+from .cli.rounds.export import ExportedProgram as ExportedProgram
+from .cli.rounds.export import export_program as export_program
+from .cli.rounds.verify import CertificateVerdict as CertificateVerdict
+from .cli.rounds.verify import verify_certificate as verify_certificate
 from .gap.comparison import compare as compare
 from .replay.replay_conditions import MeasurementNoise as MeasurementNoise
 from .replay.replay_conditions import Setting as Setting

@@ -106,6 +106,7 @@ ROOMS = {
         "studies",
         "pages",
         "cli",
+        "cli.rounds",
         "benchmarks",
     ),
 }

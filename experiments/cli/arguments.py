@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 
 #: Function of each command, imported only when it is called, so that the start stays fast.
 COMMANDS = {
-    "solve": "goodalloc.experiments.cli.solve:solve_command",
-    "check": "goodalloc.experiments.cli.solve:check_command",
-    "verify": "goodalloc.experiments.cli.verify:verify_command",
-    "export": "goodalloc.experiments.cli.export:export_command",
-    "view": "goodalloc.experiments.cli.export:view_command",
-    "room": "goodalloc.experiments.cli.room:room_command",
-    "generate": "goodalloc.experiments.cli.solve:generate_command",
-    "compare": "goodalloc.experiments.cli.compare:compare_command",
-    "gap": "goodalloc.experiments.cli.compare:gap_command",
+    "solve": "goodalloc.experiments.cli.rounds.solve:solve_command",
+    "check": "goodalloc.experiments.cli.rounds.solve:check_command",
+    "verify": "goodalloc.experiments.cli.rounds.verify:verify_command",
+    "export": "goodalloc.experiments.cli.rounds.export:export_command",
+    "view": "goodalloc.experiments.cli.rounds.export:view_command",
+    "room": "goodalloc.experiments.cli.rounds.room:room_command",
+    "generate": "goodalloc.experiments.cli.rounds.generate:generate_command",
+    "compare": "goodalloc.experiments.cli.rounds.compare:compare_command",
+    "gap": "goodalloc.experiments.cli.rounds.compare:gap_command",
     "simulate": "goodalloc.experiments.cli.replay:simulate_command",
     "reproduce": "goodalloc.experiments.cli.replay:reproduce_command",
     "hindsight": "goodalloc.experiments.cli.replay:hindsight_command",
@@ -53,7 +53,7 @@ COMMANDS = {
     "fit": "goodalloc.experiments.cli.measure:fit_command",
     "schedule": "goodalloc.experiments.cli.live:schedule_command",
     "launch": "goodalloc.experiments.cli.live:launch_command",
-    "demo": "goodalloc.experiments.cli.compare:demo_command",
+    "demo": "goodalloc.experiments.cli.rounds.compare:demo_command",
 }
 
 FILE_HELP = "an instance file, or the name of an instance that ships"
@@ -208,7 +208,9 @@ def _add_generate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--memory", type=number(0.0), metavar="GB", help="memory of every node, with --cores"
     )
-    parser.add_argument("--state", help="cold, running, disturbed or settled (default: cold)")
+    parser.add_argument(
+        "--state", help="cold, running, disturbed, settled or scattered (default: cold)"
+    )
     parser.add_argument("--rules", help="preset: default, osdi21 or sia (default: default)")
     parser.add_argument(
         "--power",

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 #: Exit codes: nothing found or a solver that failed; bad input; Ctrl-C.
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
-#: End of the names of files of rounds in columns.
-PARQUET = ".parquet"
-
 
 @dataclass(frozen=True)
 class Output:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from goodalloc.data.files.allocation import read_allocation
-from goodalloc.data.rounds.benchmark_set import find_instance
+from goodalloc.data.rounds.any_round import find_round
 from goodalloc.experiments.pages.gap_profiles import GAPS, gap_page, read_gaps
 from goodalloc.experiments.pages.gpus_of_nodes import round_page
 from goodalloc.experiments.pages.jobs_over_time import JOBS, SAMPLES, read_replay, replay_page
@@ -22,8 +22,8 @@ def view(path: str, allocation: str | None = None, policies: Sequence[str] = ())
     Parameters
     ----------
     path
-        An instance file or the name of a shipped one, a folder of replays or of one, or that of a
-        gap benchmark or its file.
+        An instance file, the name of a shipped one or a round in columns, a folder of replays or of
+        one, or that of a gap benchmark or its file.
     allocation
         File of an allocation or a result of the instance; the present one if None.
     policies
@@ -40,7 +40,7 @@ def view(path: str, allocation: str | None = None, policies: Sequence[str] = ())
     if not folder.is_dir():
         if policies:
             raise ValueError("argument --policies: expected a folder of replays with it.")
-        instance = find_instance(path)
+        instance = find_round(path)
         found = instance.current if allocation is None else read_allocation(allocation, instance)
         return round_page(instance, found)
     if allocation is not None:

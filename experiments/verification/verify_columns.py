@@ -123,8 +123,9 @@ def read_columns(table: Any) -> Any:
         require(((values >= least) & (values < 1e100)).all(), f"Round: {name} is out of range.")
         setattr(r, name, values)
     lists = [table[name].combine_chunks() for name in ("nodes", "gpus")]
-    length = np.diff(np.asarray(lists[0].offsets, dtype=np.int64))
-    require((length == np.diff(np.asarray(lists[1].offsets))).all(), "Round: lists differ.")
+    ends = [np.asarray(one.offsets, dtype=np.int64) for one in lists]
+    length = ends[0][1:] - ends[0][:-1]
+    require(np.array_equal(length, ends[1][1:] - ends[1][:-1]), "Round: lists differ.")
     node, gpus = (np.asarray(one.flatten()) for one in lists)
     r.current = in_order(r, np.repeat(np.arange(len(columns)), length), node, gpus)
     r.sizes = r.has[r.group_of, 0].astype(int)

@@ -17,7 +17,8 @@ from goodalloc.data.rounds.scattered import generate_scattered
 from goodalloc.experiments.reporting.plots import COLOURS, figure_of, new_axes
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
-from goodalloc.models.making_room.room_plan import Gang, held_gpus
+from goodalloc.models.making_room.residents import held_gpus
+from goodalloc.models.making_room.room_plan import Gang
 from goodalloc.solvers.making_room.defragment import fewest_moves, greedy_moves
 from goodalloc.solvers.making_room.preempt import greedy_preemption, least_preemption
 

@@ -14,8 +14,8 @@ from goodalloc.data.files.instance import write_instance
 from goodalloc.data.rounds.benchmark_set import best_known_values
 from goodalloc.data.rounds.equipped import equip
 from goodalloc.data.rounds.generator import generate
-from goodalloc.experiments.cli.export import CLAIMS, build_program
 from goodalloc.experiments.cli.main import main
+from goodalloc.experiments.cli.rounds.export import CLAIMS, build_program
 from goodalloc.formulations.basics.extreme_cost import program_fitness
 from goodalloc.models.round.mode import Mode
 from goodalloc.solvers.exact.brute_force import solve_brute_force

@@ -18,8 +18,10 @@ import pytest
 import goodalloc.models
 from goodalloc.data.files.instance import instance_text, read_instance
 from goodalloc.data.rounds.benchmark_set import benchmark_names, best_known_values, load_benchmark
+from goodalloc.data.rounds.column_file import write_columns
 from goodalloc.experiments.cli.main import main
 from goodalloc.formulations.basics.power_mean_cost import fitness_from_cost
+from goodalloc.models.columns.round_columns import RoundColumns
 from goodalloc.models.round.starved_jobs import Starvation
 from goodalloc.solvers.interface.result import Status
 from goodalloc.solvers.interface.result_file import read_result
@@ -340,3 +342,49 @@ def test_every_benchmark_name_is_an_instance_for_the_command_line(
     assert main(["solve", "tiny-cold"]) == 2
     assert "'tiny-cold'" in capsys.readouterr().err
     assert "tiny-cold" in benchmark_names()
+
+
+def test_generate_scatters_free_gpus_in_a_file_of_either_kind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Some of the GPUs are held; `room` reads an instance and a round in columns alike."""
+    out = tmp_path / "scattered.json"
+    run(
+        capsys,
+        "generate",
+        "--state",
+        "scattered",
+        "--jobs",
+        "40",
+        "--nodes",
+        "16",
+        "--out",
+        str(out),
+    )
+    instance = read_instance(out)
+    assert 0 < instance.current.replicas.sum() < instance.cluster.num_gpus
+    columns = tmp_path / "scattered.parquet"
+    write_columns(RoundColumns.of(instance), columns)
+    texts = [
+        run(capsys, "room", str(path), "--gang", "2:4", "--by", "stops", "--json")
+        for path in (out, columns)
+    ]
+    first, second = (json.loads(text) for text in texts)
+    assert first["cost"] == second["cost"] > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--nodes", "4"], "argument --jobs: expected a number with --state scattered."),
+        (["--jobs", "4", "--load", "2"], "argument --load: expected none with --state scattered."),
+        (["--jobs", "4", "--cores", "2"], "argument --cores: expected none"),
+        (["--jobs", "4", "--group", "a:2:4"], "argument --group: expected none"),
+    ],
+)
+def test_what_scattered_rounds_do_not_know_is_refused(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One sentence names the argument."""
+    assert main(["generate", "--state", "scattered", *options]) == 2
+    assert message in capsys.readouterr().err

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from goodalloc.data.rounds.benchmark_set import find_instance
+from goodalloc.data.rounds.any_round import find_round
 from goodalloc.experiments.cli.output import FAILED, Output
+from goodalloc.experiments.cli.rounds.columns import require_reader
 from goodalloc.experiments.reporting.report import text_table
 from goodalloc.models.making_room.room_plan import usable_nodes
 from goodalloc.solvers.interface.stop import Stop
@@ -23,7 +24,8 @@ def room_command(arguments: argparse.Namespace) -> Output:
     """Make room for a gang; exit code 1 if there is no plan."""
     if arguments.greedy and arguments.seconds is not None:
         raise ValueError("argument --seconds: expected it without --greedy, which needs no limit.")
-    instance = find_instance(arguments.file)
+    require_reader(arguments.file)
+    instance = find_round(arguments.file)
     costs = job_costs(instance, arguments.cost)
     if arguments.by == "moves":
         if arguments.greedy:

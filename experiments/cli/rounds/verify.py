@@ -16,15 +16,16 @@ from goodalloc.data.gavel.time_sharing_file import (
     read_time_shares,
     read_time_sharing,
 )
+from goodalloc.data.rounds.any_round import PARQUET
 from goodalloc.data.rounds.benchmark_set import find_instance
 from goodalloc.data.rounds.column_file import read_columns
 from goodalloc.experiments.cli.output import (
     FAILED,
-    PARQUET,
     Output,
     check_distinct,
     check_target,
 )
+from goodalloc.experiments.cli.rounds.columns import require_reader
 from goodalloc.experiments.hindsight.bound_file import (
     BOUND_FORMAT,
     LATE_FORMAT,
@@ -32,7 +33,6 @@ from goodalloc.experiments.hindsight.bound_file import (
     SCHEDULE_FORMAT,
 )
 from goodalloc.experiments.reporting.report import percent
-from goodalloc.experiments.support.extras import require_extra
 from goodalloc.experiments.verification import (
     verify,
     verify_columns,
@@ -184,7 +184,7 @@ def _verify_columns(
             "arguments --exact and --resolved: a round in columns is checked in floating point, "
             "with safe rounding, and has no names to resolve; expected neither."
         )
-    require_extra("parquet", f"File '{problem}'")
+    require_reader(os.fspath(problem))
     read_columns(problem)
     read_document(certificate, (CERTIFICATE_FORMAT,))
     read_text(answer)

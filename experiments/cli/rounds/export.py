@@ -13,6 +13,7 @@ import numpy as np
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.rounds.benchmark_set import find_instance
 from goodalloc.experiments.cli.output import Output, check_distinct, check_target, flat
+from goodalloc.experiments.cli.rounds.columns import require_reader
 from goodalloc.experiments.support.extras import require_extra
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def view_command(arguments: argparse.Namespace) -> Output:
     check_target(arguments.out)
     check_distinct(arguments.path, arguments.allocation, arguments.out)
     require_extra("view", "Command view")
+    require_reader(arguments.path)
     from goodalloc.experiments.pages.view import view
 
     found = view(arguments.path, arguments.allocation, flat(arguments.policies))

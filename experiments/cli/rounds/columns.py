@@ -1,0 +1,96 @@
+"""Rounds in columns at the command line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.rounds.any_round import PARQUET
+from goodalloc.experiments.cli.output import Output, check_distinct, check_target
+from goodalloc.experiments.support.extras import require_extra
+
+if TYPE_CHECKING:
+    import argparse
+
+    from goodalloc.solvers.mode_columns.solver import ModeColumnAnswer
+
+
+def require_reader(path: str) -> None:
+    """Refuse a round in columns where the extra that reads it is not installed.
+
+    Raises
+    ------
+    ValueError
+        If it is not; the message says how to install it.
+    """
+    if path.endswith(PARQUET):
+        require_extra("parquet", f"File '{path}'")
+
+
+def solve_in_columns(arguments: argparse.Namespace) -> Output:
+    """Solve a round in columns by its price, and write the placements as CSV."""
+    from goodalloc.data.documents.csv_writing import csv_text
+    from goodalloc.data.rounds.column_file import read_columns
+    from goodalloc.models.columns.mode_columns import ModeColumns
+    from goodalloc.solvers.certificates.column_certificate import write_column_certificate
+    from goodalloc.solvers.columns.solver import ColumnAnswer, solve_columns
+    from goodalloc.solvers.mode_columns.solver import ModeColumnAnswer, solve_mode_columns
+
+    require_reader(arguments.file)
+    given = ("start", "cross_check", "seconds")
+    for name in (*given, *(["leximin"] if arguments.leximin else [])):
+        if getattr(arguments, name) is not None:
+            raise ValueError(
+                f"argument --{name.replace('_', '-')}: expected none for a round in columns."
+            )
+    if arguments.solver != "highs":
+        raise ValueError("argument --solver: expected none for a round in columns.")
+    check_target(arguments.out)
+    check_target(arguments.certificate)
+    check_distinct(arguments.file, arguments.out, arguments.certificate)
+    columns = read_columns(arguments.file)
+    answer: ColumnAnswer | ModeColumnAnswer
+    if isinstance(columns, ModeColumns):
+        if arguments.certificate is not None:
+            raise ValueError(
+                "argument --certificate: expected none for a round in columns whose jobs have "
+                "modes."
+            )
+        answer, proof = solve_mode_columns(columns), "prices of GPUs and resources"
+    else:
+        answer, proof = solve_columns(columns), "the price of a GPU"
+    cluster, allocation = columns.cluster, answer.allocation
+    served = int((allocation.job_replicas > 0).sum())
+    shape = f"{columns.num_jobs} jobs, {cluster.num_nodes} nodes, {cluster.num_gpus} GPUs"
+    lines = [
+        ("round", f"{arguments.file}: {shape}"),
+        ("fitness", f"{answer.fitness:.12g}"),
+        ("bound", f"{answer.bound:.12g} (by {proof})"),
+        ("gap", f"{answer.gap:.3g}"),
+        ("served", f"{served} of {columns.num_jobs} jobs"),
+        ("used", f"{int(allocation.replicas.sum())} of {cluster.num_gpus} GPUs"),
+        ("seconds", ", ".join(f"{part} {took:.2f}" for part, took in answer.seconds.items())),
+    ]
+    text = "\n".join(f"{name:<12} {value}" for name, value in lines)
+    if arguments.out is not None:
+        entries = [allocation.job.tolist(), allocation.node.tolist(), allocation.replicas.tolist()]
+        if isinstance(columns, ModeColumns):
+            mode = allocation.mode[allocation.job].tolist()
+            entries.append([columns.modes[index].name for index in mode])
+        names = "job", "node", "gpus", "mode"
+        rows = [dict[str, Any](zip(names, row, strict=False)) for row in zip(*entries, strict=True)]
+        write_atomically(arguments.out, csv_text(rows, names[: len(entries)]))
+        text += f"\nwritten      {arguments.out}"
+    if arguments.certificate is not None and isinstance(answer, ColumnAnswer):
+        write_column_certificate(answer, arguments.file, arguments.certificate)
+        text += f"\ncertificate  {arguments.certificate}"
+    data = {
+        "fitness": answer.fitness,
+        "bound": answer.bound,
+        "gap": answer.gap,
+        "price": answer.prices.tolist() if isinstance(answer, ModeColumnAnswer) else answer.price,
+        "seconds": answer.seconds,
+        "jobs": columns.num_jobs,
+        "served": served,
+    }
+    return Output(text, data)

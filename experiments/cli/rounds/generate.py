@@ -1,0 +1,185 @@
+"""Command `generate`: draw a round and write it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from goodalloc.data.files.instance import instance_text, instance_to_dict, write_instance
+from goodalloc.data.rounds.any_round import PARQUET
+from goodalloc.experiments.cli.output import Output, check_target
+from goodalloc.experiments.cli.rounds.columns import require_reader
+from goodalloc.experiments.cli.types import uniform_size
+from goodalloc.models.support.validation import literal
+
+if TYPE_CHECKING:
+    import argparse
+
+    from goodalloc.models.columns.round_columns import RoundColumns
+    from goodalloc.models.round.cluster import Cluster
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.models.round.rules import Rules
+
+#: State of a cluster whose free GPUs lie about.
+SCATTERED = "scattered"
+
+
+def generate_command(arguments: argparse.Namespace) -> Output:
+    """Draw an instance and write or print it."""
+    check_target(arguments.out)
+    if arguments.out is not None and arguments.out.endswith(PARQUET):
+        return _draw_columns(arguments)
+    instance = (_draw_pollux if arguments.workload == "pollux" else _draw_synergy)(arguments)
+    if arguments.out is None:
+        return Output(instance_text(instance).rstrip(), instance_to_dict(instance))
+    write_instance(instance, arguments.out)
+    size = f"{instance.num_jobs} jobs, {instance.cluster.num_nodes} nodes"
+    data = {
+        "file": arguments.out,
+        "name": instance.name,
+        "jobs": instance.num_jobs,
+        "nodes": instance.cluster.num_nodes,
+        "gpus": instance.cluster.num_gpus,
+    }
+    return Output(f"{arguments.out}: {instance.name}, {size}", data)
+
+
+def _draw_columns(arguments: argparse.Namespace) -> Output:
+    """Draw a round in columns and write it."""
+    from goodalloc.data.rounds.column_file import write_columns
+    from goodalloc.data.rounds.column_rounds import generate_columns
+    from goodalloc.data.rounds.mode_column_rounds import generate_mode_columns
+
+    require_reader(arguments.out)
+    for name in ("load", "memory", "split", "several_gpus", "name"):
+        if getattr(arguments, name) not in (None, False):
+            raise ValueError(
+                f"argument --{name.replace('_', '-')}: expected none for a round in columns."
+            )
+    if arguments.workload != "pollux" or arguments.jobs is None:
+        raise ValueError("argument --jobs: expected a number, of Pollux's jobs, for columns.")
+    nodes, gpus = uniform_size(arguments)
+    given: dict[str, Any] = {
+        "state": "cold" if arguments.state is None else arguments.state,
+        "rules": _preset(arguments),
+    }
+    columns: RoundColumns
+    if arguments.group is not None:
+        cluster = _cluster(arguments.group, arguments.cores or 0.0)
+        columns = generate_mode_columns(arguments.seed, arguments.jobs, cluster, **given)
+    elif arguments.cores is not None:
+        raise ValueError("argument --cores: expected --group with it for a round in columns.")
+    else:
+        columns = generate_columns(arguments.seed, arguments.jobs, nodes, gpus, **given)
+    write_columns(columns, arguments.out)
+    nodes = columns.cluster.num_nodes
+    data = {
+        "file": arguments.out,
+        "jobs": columns.num_jobs,
+        "nodes": nodes,
+        "gpus": columns.cluster.num_gpus,
+    }
+    return Output(f"{arguments.out}: {columns.num_jobs} jobs, {nodes} nodes", data)
+
+
+def _cluster(groups: list[tuple[str, int, int, str]], cores: float = 0.0) -> Cluster:
+    """Return a cluster of groups of nodes with as many cores each."""
+    from goodalloc.models.round.cluster import Cluster, NodeGroup
+    from goodalloc.models.round.mode import resources
+
+    return Cluster(tuple(NodeGroup(*group, resources({"cpu": cores})) for group in groups))
+
+
+def _draw_pollux(arguments: argparse.Namespace) -> Instance:
+    """Draw a round of elastic jobs, as in Pollux's evaluation."""
+    from goodalloc.data.rounds.equipped import equip
+    from goodalloc.data.rounds.generator import generate
+    from goodalloc.data.rounds.typed import generate_typed
+
+    _refuse(arguments, "split", "several_gpus")
+    if arguments.state == SCATTERED:
+        return _draw_scattered(arguments)
+    cluster = None if arguments.group is None else _cluster(arguments.group)
+    nodes, gpus = uniform_size(arguments)
+    given: dict[str, Any] = {
+        "load": arguments.load,
+        "state": "cold" if arguments.state is None else arguments.state,
+        "rules": _preset(arguments),
+        "name": arguments.name,
+    }
+    if cluster is not None and any(cluster.gpu_types):
+        instance = generate_typed(arguments.seed, arguments.jobs, cluster=cluster, **given)
+    else:
+        instance = generate(arguments.seed, arguments.jobs, nodes, gpus, cluster=cluster, **given)
+    if arguments.cores is None:
+        if arguments.memory is not None:
+            raise ValueError("argument --memory: expected --cores with it.")
+        return instance
+    equipped = equip(instance, arguments.seed, cores=arguments.cores, memory=arguments.memory)
+    return equipped if arguments.name is None else equipped.replace(name=arguments.name)
+
+
+def _draw_scattered(arguments: argparse.Namespace) -> Instance:
+    """Draw a round on a cluster whose free GPUs lie about."""
+    from goodalloc.data.rounds.scattered import generate_scattered
+
+    for name in ("load", "group", "cores", "memory"):
+        if getattr(arguments, name) is not None:
+            raise ValueError(f"argument --{name}: expected none with --state {SCATTERED}.")
+    if arguments.jobs is None:
+        raise ValueError(f"argument --jobs: expected a number with --state {SCATTERED}.")
+    nodes, gpus = uniform_size(arguments)
+    instance = generate_scattered(arguments.seed, arguments.jobs, nodes, gpus)
+    return instance.replace(rules=_preset(arguments), name=arguments.name or instance.name)
+
+
+def _draw_synergy(arguments: argparse.Namespace) -> Instance:
+    """Draw a round of rigid jobs with modes, as in Synergy's evaluation."""
+    from goodalloc.data.rounds.synergy import ONE_GPU, PUBLISHED_GPUS, synergy_round
+
+    _refuse(arguments, "gpus_per_node", "group", "state", "rules", "cores", "memory")
+    instance = synergy_round(
+        arguments.seed,
+        arguments.nodes or 16,
+        arguments.jobs,
+        load=arguments.load,
+        split=arguments.split,
+        gpus=PUBLISHED_GPUS if arguments.several_gpus else ONE_GPU,
+        name=arguments.name,
+    )
+    return instance.replace(rules=_changed(instance.rules, arguments))
+
+
+def _refuse(arguments: argparse.Namespace, *names: str) -> None:
+    """Refuse arguments that have no effect on the workload."""
+    for name in names:
+        if getattr(arguments, name) not in (None, False):
+            raise ValueError(
+                f"argument --{name.replace('_', '-')}: makes no difference to the workload "
+                f"'{arguments.workload}'; expected none."
+            )
+
+
+def _preset(arguments: argparse.Namespace) -> Rules:
+    """Return the rules that the arguments name, as changed by the others.
+
+    Raises
+    ------
+    ValueError
+        If there are none of that name.
+    """
+    from goodalloc.models.round.rules import PRESETS
+
+    preset = "default" if arguments.rules is None else arguments.rules
+    if preset not in PRESETS:
+        known = ", ".join(PRESETS)
+        raise ValueError(f"argument --rules: got {literal(preset)}; expected one of {known}.")
+    return _changed(PRESETS[preset], arguments)
+
+
+def _changed(rules: Rules, arguments: argparse.Namespace) -> Rules:
+    """Return `rules` as changed by the arguments."""
+    if arguments.power is not None:
+        rules = rules.replace(power=arguments.power)
+    if arguments.interference_avoidance is not None:
+        rules = rules.replace(interference_avoidance=arguments.interference_avoidance)
+    return rules
