@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from goodalloc.experiments.pages.gpu_worth import gpu_worth
 from goodalloc.experiments.pages.page_parts import (
     WIDTH,
     heading,
@@ -36,6 +37,13 @@ LETTER = 6.2
 
 #: Most jobs on nodes that are labelled with the number of the job.
 MOST_LABELS = 900
+
+#: What the columns of the table on worth say.
+WORTH = (
+    "One more and one fewer: what a GPU more or fewer would change for the job, in per cent of the "
+    "best fitness, placed as well as can be. Where one more gains above the price that stands at "
+    "the top, a job lacks a GPU; where one fewer loses less than that, it has one too many."
+)
 
 #: What happened to a job, and the line around its GPUs: black where it restarts.
 LINES = {"kept": "#ffffff", "started": "#000000", "moved": "#000000", "resized": "#000000"}
@@ -67,7 +75,10 @@ def round_page(instance: Instance, allocation: Allocation) -> str:
     if broken := violations(instance, allocation):
         raise ValueError(f"Instance '{instance.name}': {broken[0]}")
     changes = job_changes(instance, allocation)
+    worth = gpu_worth(instance, allocation)
     facts = _facts(instance, allocation, changes)
+    if worth is not None:
+        facts["one more GPU"] = f"+{worth.price:.2%} of the best fitness, by its price"
     title = f"Round {instance.name}"
     told = (
         "A square is a GPU, named by its node on the left. A bar is what a job has "
@@ -75,7 +86,12 @@ def round_page(instance: Instance, allocation: Allocation) -> str:
         "restarts. Point at a bar to read about its job; click a heading of the table to sort."
     )
     parts = [heading(title, facts), note(told), _nodes(instance, allocation, changes)]
-    return page(title, [*parts, table(_jobs(instance, allocation, changes))])
+    jobs = _jobs(instance, allocation, changes)
+    if worth is not None:
+        parts.append(note(WORTH))
+        jobs.insert(5, "one_more_(%)", 100.0 * worth.more)
+        jobs.insert(6, "one_fewer_(%)", -100.0 * worth.fewer)
+    return page(title, [*parts, table(jobs)])
 
 
 def job_changes(instance: Instance, allocation: Allocation) -> list[str]:
