@@ -1,4 +1,4 @@
-"""Commands that run many solvers: compare, gap, demo."""
+"""Commands that decide rounds in several ways: compare, gap, room, demo."""
 
 from __future__ import annotations
 
@@ -35,14 +35,19 @@ from goodalloc.experiments.reporting.report import (
     solver_averages,
     text_table,
 )
+from goodalloc.models.making_room.room_plan import usable_nodes
 from goodalloc.solvers.interface.result import refutes
 from goodalloc.solvers.interface.result_file import COLUMNS, result_row, write_result
 from goodalloc.solvers.interface.stop import Stop
+from goodalloc.solvers.making_room.defragment import fewest_moves, greedy_moves
+from goodalloc.solvers.making_room.preempt import greedy_preemption, least_preemption
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from goodalloc.models.making_room.room_plan import RoomPlan
+    from goodalloc.models.round.instance import Instance
     from goodalloc.solvers.interface.result import Result
 
 #: Gap within which a run counts as solved in the performance profile.
@@ -206,6 +211,101 @@ def _draw_over_time(rows: Sequence[dict[str, Any]], folder: Path) -> None:
         name = Path(rows[0]["instance"]).stem
         axes.set_title(name, fontsize="medium")
         plots.save(axes, folder / f"gap_over_time-{name}.png")
+
+
+def room_command(arguments: argparse.Namespace) -> Output:
+    """Make room for a gang; exit code 1 if there is no plan."""
+    if arguments.greedy and arguments.seconds is not None:
+        raise ValueError("argument --seconds: expected it without --greedy, which needs no limit.")
+    instance = find_instance(arguments.file)
+    costs = job_costs(instance, arguments.cost)
+    if arguments.by == "moves":
+        if arguments.greedy:
+            plan = greedy_moves(instance, arguments.gang, costs=costs)
+        else:
+            stop = Stop(seconds=arguments.seconds)
+            plan = fewest_moves(instance, arguments.gang, costs=costs, stop=stop)
+    elif arguments.greedy:
+        plan = greedy_preemption(instance, arguments.gang, losses=costs)
+    else:
+        stop = Stop(seconds=arguments.seconds)
+        plan = least_preemption(instance, arguments.gang, losses=costs, stop=stop)
+    return _room_output(instance, arguments, plan)
+
+
+def job_costs(instance: Instance, kind: str) -> dict[int, float]:
+    """Return what each running job costs that is moved or stopped.
+
+    Parameters
+    ----------
+    instance
+        The round.
+    kind
+        "jobs" for 1, "gpus" for the GPUs that it holds, "service" for the GPU-seconds that it
+        received.
+    """
+    replicas = instance.current.job_replicas
+    running = [job for job in range(instance.num_jobs) if replicas[job] > 0]
+    if kind == "service":
+        return {job: instance.jobs[job].attained_service for job in running}
+    return {job: float(replicas[job]) if kind == "gpus" else 1.0 for job in running}
+
+
+def _room_output(instance: Instance, arguments: argparse.Namespace, plan: RoomPlan) -> Output:
+    """Return the plan as text and data."""
+    names, nodes = [job.name for job in instance.jobs], instance.cluster.node_names
+    held = instance.current.placements()
+    data: dict[str, Any] = {
+        "found": plan.found,
+        "proven": plan.proven,
+        "cost": plan.cost if plan.found else None,
+        "gang_nodes": [nodes[node] for node in plan.gang_nodes],
+        "moves": [
+            {
+                "job": names[one.job],
+                "GPUs": held[one.job][0][1],
+                "from": nodes[one.origin],
+                "to": nodes[one.target],
+            }
+            for one in plan.moves
+        ],
+        "stops": [
+            {
+                "job": names[job],
+                "GPUs": sum(gpus for _, gpus in held[job]),
+                "nodes": " ".join(nodes[node] for node, _ in held[job]),
+            }
+            for job in plan.victims
+        ],
+        "seconds": plan.seconds,
+    }
+    if not plan.found:
+        return Output(_why_none(instance, arguments, plan), data, FAILED)
+    rows = data[arguments.by]
+    text = text_table(rows, tuple(rows[0])) + "\n\n" if rows else ""
+    proof = "the least possible" if plan.proven else "without a proof"
+    unit = {"jobs": "jobs", "gpus": "GPUs", "service": "GPU-seconds"}[arguments.cost]
+    text += f"{arguments.by}: {len(rows)}, at a cost of {plan.cost:g} {unit} ({proof}), "
+    text += f"found in {plan.seconds:.2g} s"
+    if arguments.by == "moves" and rows:
+        text += "; all moves are made at once"
+    return Output(f"{text}\nthe gang gets {', '.join(data['gang_nodes'])}", data)
+
+
+def _why_none(instance: Instance, arguments: argparse.Namespace, plan: RoomPlan) -> str:
+    """Return a sentence that says why there is no plan, or that none was found."""
+    gang = arguments.gang
+    large = int(usable_nodes(instance, gang).sum())
+    if large < gang.nodes:
+        return (
+            f"no {arguments.by} make room for the gang: {large} nodes have {gang.gpus_per_node} "
+            f"GPUs, and it needs {gang.nodes}"
+        )
+    if arguments.greedy:
+        return "the greedy way found no room for the gang; without --greedy, every way is tried"
+    if plan.proven:
+        return f"no {arguments.by} make room for the gang, which is proved"
+    return "no room for the gang was found within the time limit"
 
 
 def demo_command(arguments: argparse.Namespace) -> Output:

@@ -297,6 +297,12 @@ OTHERS: Mapping[str, Entry] = {
         minutes=1,
         clocked=("exact_seconds", "greedy_seconds"),
     ),
+    "library": Entry(
+        "Solvers on the core of the library of rounds",
+        "library.first_rows:FIRST_ROWS",
+        minutes=30,
+        clocked=("solver_seconds",),
+    ),
     "arena": Entry(
         "Jobs that choose execution plans: Arena beside Sia, Gavel and exact decisions",
         "plans.arena_replay:ARENA",
