@@ -46,9 +46,7 @@ FIRST_SOLVERS: Mapping[str, FirstSolver] = MappingProxyType(
             "CP-SAT of OR-tools, node-indexed program",
             "ortools",
         ),
-        "pop-4": FirstSolver(
-            "goodalloc.solvers.exact.parts:solve_in_parts", "POP: exact in four random parts"
-        ),
+        "pop-4": FirstSolver(f"{_HERE}:pop_four", "POP: exact in four random parts"),
         "genetic-10": FirstSolver(
             f"{_HERE}:genetic_tenth", "Pollux's genetic algorithm, 10 % of the limit"
         ),

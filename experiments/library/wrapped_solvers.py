@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from goodalloc.solvers.exact.highs import solve_highs
-from goodalloc.solvers.exact.pyomo_solver import solve_pyomo
-from goodalloc.solvers.genetic.solver import solve_genetic
-from goodalloc.solvers.heuristics.greedy import solve_greedy
-from goodalloc.solvers.pods.best_fit import solve_best_fit
-from goodalloc.solvers.pods.solver import solve_pods
+from goodalloc.solvers.exact import solve_highs, solve_in_parts, solve_pyomo
+from goodalloc.solvers.genetic import solve_genetic
+from goodalloc.solvers.heuristics import solve_greedy
+from goodalloc.solvers.pods import solve_best_fit, solve_pods
 
 if TYPE_CHECKING:
     from goodalloc.models.round.instance import Instance
@@ -29,6 +27,11 @@ def greedy(instance: Instance, *, stop: Stop) -> Answer:
     if instance.shares_gpus:
         return solve_best_fit(instance)
     return solve_greedy(instance, stop=stop)
+
+
+def pop_four(instance: Instance, *, stop: Stop, seed: int) -> Answer:
+    """Decide a round exactly in four random parts (POP)."""
+    return solve_in_parts(instance, solve_highs, stop=stop, seed=seed)
 
 
 def scip_nodes(instance: Instance, *, stop: Stop) -> Answer:

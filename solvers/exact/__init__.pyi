@@ -1,5 +1,4 @@
 from .brute_force import solve_brute_force as solve_brute_force
-from .cp_sat import solve_cp_sat as solve_cp_sat
 from .highs import solve_highs as solve_highs
 from .parts import solve_in_parts as solve_in_parts
 from .pyomo_solver import solve_pyomo as solve_pyomo

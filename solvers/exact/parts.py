@@ -1,4 +1,4 @@
-"""POP for rounds: nodes and jobs are split at random, and each part is decided exactly.
+"""POP for rounds: nodes and jobs are split at random, and each part is decided for itself.
 
 Every part has about as many nodes of each group and as many jobs as any other; a running job goes
 with its first node, and one whose nodes fall into several parts is placed anew. What is lost is
@@ -26,7 +26,7 @@ from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from goodalloc.models.round.allocation import Placement
     from goodalloc.models.round.job import Job
@@ -139,14 +139,21 @@ def _job_of(job: Job, cluster: Cluster, nodes: Indices) -> Job | None:
 
 
 def solve_in_parts(
-    instance: Instance, *, stop: Stop | None = None, seed: int = 0, parts: int = 4
+    instance: Instance,
+    solver: Callable[..., Answer],
+    *,
+    stop: Stop | None = None,
+    seed: int = 0,
+    parts: int = 4,
 ) -> Answer:
-    """Decide a round in parts, each exactly, one after the other.
+    """Decide a round in parts, one after the other.
 
     Parameters
     ----------
     instance
         The round.
+    solver
+        Solver of each part, called with the part and ``stop``; exact in POP.
     stop
         Limits; every part has its share of the time that is left.
     seed
@@ -158,14 +165,12 @@ def solve_in_parts(
     --------
     >>> from goodalloc.data import generate
     >>> from goodalloc.solvers import solve
-    >>> from goodalloc.solvers.exact import solve_in_parts
+    >>> from goodalloc.solvers.exact import solve_highs, solve_in_parts
     >>> instance = generate(seed=0, jobs=20, nodes=8)
-    >>> whole, apart = solve(instance), solve(instance, solve_in_parts)
-    >>> apart.fitness <= whole.fitness
+    >>> apart = solve(instance, lambda instance: solve_in_parts(instance, solve_highs))
+    >>> apart.fitness <= solve(instance).fitness
     True
     """
-    from goodalloc.solvers.exact.highs import solve_highs  # else the chain of imports is long
-
     stop = stop or Stop()
     watch = Watch(stop)
     parts = min(parts, instance.cluster.num_nodes)
@@ -176,7 +181,7 @@ def solve_in_parts(
         if stop.seconds is not None:
             share = max(watch.left / (len(split) - index), 1e-3)
             limit = stop.replace(seconds=share)
-        answers.append(solve_highs(part.instance, stop=limit).allocation)
+        answers.append(solver(part.instance, stop=limit).allocation)
     return Answer(_joined(instance, split, answers), message=f"{len(split)} parts")
 
 
