@@ -303,6 +303,12 @@ OTHERS: Mapping[str, Entry] = {
         minutes=30,
         clocked=("solver_seconds",),
     ),
+    "library-ablation": Entry(
+        "What each part of the exact road is worth, on rounds of the library",
+        "library.ablation:ABLATION",
+        minutes=8,
+        clocked=("solver_seconds",),
+    ),
     "arena": Entry(
         "Jobs that choose execution plans: Arena beside Sia, Gavel and exact decisions",
         "plans.arena_replay:ARENA",
