@@ -42,7 +42,7 @@ Value = int | float | bool | str
 PLAN_RULES = Rules(power=-1.0, restart_delay=0.0, speedup_scale="job", interference_avoidance=False)
 
 _WHOLE = re.compile(r"-?[0-9]+")
-_NUMBER = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE]-?[0-9]+)?|-?inf")
+_NUMBER = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|-?inf")
 
 
 def parse_recipe(text: str) -> tuple[str, dict[str, Value]]:

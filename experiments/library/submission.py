@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from goodalloc.data.documents.csv_table import read_table
 from goodalloc.data.documents.json_file import (
     check_keys,
-    check_text,
     in_file,
     read_document,
 )
 from goodalloc.data.library.catalogue import find_round
 from goodalloc.experiments.library.protocol import LIMITS
-from goodalloc.models.support.validation import require_count, require_number
+from goodalloc.models.support.validation import require_count, require_name, require_number
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,8 +69,8 @@ class Submission:
     certificates: bool = False
 
     def __post_init__(self) -> None:
-        check_text("Submission: solver", self.solver)
-        check_text("Submission: name", self.name)
+        require_name("Submission: solver", self.solver)
+        require_name("Submission: name", self.name)
         require_count("Submission: seed", self.seed, minimum=0)
         if self.seconds is not None:
             require_number("Submission: seconds", self.seconds, minimum=0.0, strict=True)
