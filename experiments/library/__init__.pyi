@@ -1,6 +1,7 @@
 from .checks import check_library as check_library
 from .checks import check_run as check_run
 from .checks import checked_submission as checked_submission
+from .hard_search import search as search
 from .protocol import Judged as Judged
 from .protocol import judge as judge
 from .ranking import common_rounds as common_rounds

@@ -196,10 +196,11 @@ def test_a_value_that_refutes_the_library_is_told_aloud(
 ) -> None:
     """And so is a better value, and a tighter bound."""
     known = dict(library_rounds())
-    for name, changes in {
+    false: dict[str, dict[str, Any]] = {
         "tiny-cold": {"fitness": 0.1, "bound": 0.1},
         "tiny-disturbed": {"fitness": 0.1, "bound": 9.0},
-    }.items():
+    }
+    for name, changes in false.items():
         known[name] = replace(known[name], **changes)
     monkeypatch.setattr(checks_module, "find_round", known.__getitem__)
     told = {one.run.round: one.news for one in checked_submission(greedy)[2]}
@@ -292,7 +293,8 @@ def test_certificates_of_the_library_are_verified() -> None:
 def test_a_false_line_of_the_library_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A value or a bound that is not what its files say."""
     line = find_round("tiny-disturbed")
-    for changes in ({"fitness": 0.9 * line.fitness}, {"bound": line.fitness}):
+    every: list[dict[str, Any]] = [{"fitness": 0.9 * line.fitness}, {"bound": line.fitness}]
+    for changes in every:
         false = replace(line, **changes)
         monkeypatch.setattr(checks_module, "find_round", lambda name, false=false: false)
         found = check_library("tiny-disturbed").refusal
