@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from goodalloc.data.library.library_round import LibraryRound
 
-SUBMISSION_FORMAT, VERSION = "goodalloc-submission", 1
+SUBMISSION_FORMAT, VERSION = "goodalloc-library-submission", 1
 
 #: Files and folders of a submission.
 DESCRIPTION, RUNS, ANSWERS, CERTIFICATES = (

@@ -303,6 +303,11 @@ OTHERS: Mapping[str, Entry] = {
         minutes=30,
         clocked=("solver_seconds",),
     ),
+    "library-rounds": Entry(
+        "What the library of rounds holds, by origin and class",
+        "library.contents:CONTENTS",
+        minutes=0.1,
+    ),
     "library-ablation": Entry(
         "What each part of the exact road is worth, on rounds of the library",
         "library.ablation:ABLATION",

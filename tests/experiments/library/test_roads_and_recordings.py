@@ -1,4 +1,4 @@
-"""Roads with parts left out agree; POP is no better; recorded rounds can be repeated; the search."""
+"""Roads with parts left out agree, POP is no better, recordings and searches can be repeated."""
 
 from __future__ import annotations
 
