@@ -4,7 +4,8 @@
 
 Rounds without a value are decided by the package's exact solver and its greedy heuristics. A value
 is replaced only by a better one, a bound only by a lesser one that the value does not refute. The
-table is written after every round, so that the command goes on where it was interrupted.
+table is written after every round, so that the command goes on where it was interrupted. With
+``--adopt FOLDER`` nothing is solved: better values of a submission are taken over, each checked.
 """
 
 from __future__ import annotations
@@ -28,13 +29,15 @@ from goodalloc.data.library.catalogue import (
 from goodalloc.data.library.library_round import CLOSED_GAP, category_of
 from goodalloc.data.library.stored_files import write_compressed
 from goodalloc.experiments.gap.comparison import attempt
+from goodalloc.experiments.library.checks import checked_submission
 from goodalloc.experiments.library.make_library import FOLDER
+from goodalloc.experiments.library.submission import ANSWERS
 from goodalloc.models.round.objective import mode_utilities
 from goodalloc.solvers.certificates.certificate_file import certificate_to_dict
 from goodalloc.solvers.certificates.solve import certified, certify
 from goodalloc.solvers.interface.base import call_solver, find_solver
 from goodalloc.solvers.interface.result import refutes
-from goodalloc.solvers.interface.result_file import result_to_dict
+from goodalloc.solvers.interface.result_file import read_result, result_to_dict
 from goodalloc.solvers.interface.stop import Stop
 
 if TYPE_CHECKING:
@@ -157,6 +160,33 @@ def write_best(folder: Path, instance: Instance, best: Best) -> None:
             path.unlink()
 
 
+def adopt(submission: Path, folder: Path) -> list[str]:
+    """Take over the better values of a submission, and return the names of their rounds.
+
+    Parameters
+    ----------
+    submission
+        Folder of the submission, of which every run is checked.
+    folder
+        Folder of the library.
+    """
+    table = folder / CATALOGUE
+    lines = {one.name: one for one in read_catalogue(table)}
+    name, runs, _ = checked_submission(submission)
+    better = [key for key, run in runs.items() if run.better and not run.refutes]
+    for key in better:
+        instance, line = load_round(key), lines[key]
+        result = read_result(submission / ANSWERS / f"{key}.json", instance)
+        found = replace(result, bound=line.bound, history=(), claimed_bound=math.inf)
+        write_compressed(folder / "answers" / f"{key}.json.gz", result_to_dict(found, instance))
+        seconds = round(runs[key].seconds, 3)
+        line = replace(line, fitness=runs[key].fitness, solver=name, seconds=seconds)
+        degenerate = line.category == "degenerate"
+        lines[key] = replace(line, category=category_of(line, degenerate=degenerate))
+    write_atomically(table, catalogue_text(lines.values()))
+    return better
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Find what is not known yet, what is not proved yet, or all anew."""
     parser = argparse.ArgumentParser(description="Find best known values of the library's rounds.")
@@ -169,8 +199,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--rounds", nargs="+", metavar="NAME", help="only these")
     parser.add_argument("--folder", type=Path, default=FOLDER)
+    parser.add_argument("--adopt", type=Path, metavar="FOLDER", help="a submission, to take over")
     arguments = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
+    if arguments.adopt is not None:
+        logger.info("taken over: %s", " ".join(adopt(arguments.adopt, arguments.folder)) or "none")
+        return 0
     table = arguments.folder / CATALOGUE
     lines = list(read_catalogue(table))
     for index, line in enumerate(lines):

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from goodalloc.experiments.studies.framework.reproduction import Plan
 
+#: Seconds from which a round counts as long for an exact solver.
+LONG = 10.0
+
 
 class ContentsRow(NamedTuple):
     """Rounds of one origin.
@@ -32,7 +35,7 @@ class ContentsRow(NamedTuple):
     proved, certified
         Number of rounds whose optimum is proved, and whose bound has a certificate.
     long
-        Number of rounds of the core that some exact solver did not solve in 10 s.
+        Number of rounds that some exact solver did not solve in `LONG` seconds (`long_rounds`).
     most_jobs, most_gpus
         Greatest sizes.
     """
@@ -52,13 +55,21 @@ class ContentsRow(NamedTuple):
 
 
 def long_rounds() -> set[str]:
-    """Return the rounds that some exact solver of the stored first rows did not solve in 10 s."""
-    if not stored_table().is_file():
-        return set()
-    with as_file(stored_table()) as path:
-        table = read_table(path, ("round", "long"))
-    pairs = zip(table.columns["round"], table.counts("long", 0), strict=True)
-    return {name for name, count in pairs if count}
+    """Return the rounds that some exact solver did not solve in `LONG` seconds.
+
+    By the table of the library, whose values are those of the package's exact solver, and by the
+    stored rows of `library` and of the node-indexed program in `library-ablation`.
+    """
+    known = library_rounds().values()
+    found = {one.name for one in known if not one.closed or one.seconds > LONG}
+    for name, column, chosen in (("library", "long", "1"), ("library-ablation", "solved", "0")):
+        path = stored_table().parent / f"{name}.csv"
+        if path.is_file():
+            with as_file(path) as file:
+                table = read_table(file, ("round", column))
+            pairs = zip(table.columns["round"], table.columns[column], strict=True)
+            found |= {round_ for round_, cell in pairs if cell == chosen}
+    return found
 
 
 def _rows(_: Plan) -> list[ContentsRow]:
