@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 COLUMNS = ("solver", "round", "sha256", "limit_seconds", "solver_seconds", "fitness")
 
 
-def stored_table() -> Traversable:
-    """Return the file of the stored rows."""
-    return files("goodalloc.experiments") / "studies" / "library" / "results" / "library.csv"
+def stored_table(name: str = "library") -> Traversable:
+    """Return the file of the stored rows of a study of the library."""
+    return files("goodalloc.experiments") / "studies" / "library" / "results" / f"{name}.csv"
 
 
 def stored_submissions(names: Sequence[str] | None = None) -> dict[str, Runs]:

@@ -63,7 +63,7 @@ def long_rounds() -> set[str]:
     known = library_rounds().values()
     found = {one.name for one in known if not one.closed or one.seconds > LONG}
     for name, column, chosen in (("library", "long", "1"), ("library-ablation", "solved", "0")):
-        path = stored_table().parent / f"{name}.csv"
+        path = stored_table(name)
         if path.is_file():
             with as_file(path) as file:
                 table = read_table(file, ("round", column))
