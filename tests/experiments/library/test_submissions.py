@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from goodalloc.data.library import core_rounds, find_round, library_rounds, load_round
+from goodalloc.data.library import (
+    core_rounds,
+    find_round,
+    library_rounds,
+    load_round,
+    read_catalogue,
+)
+from goodalloc.data.library.catalogue import CATALOGUE, catalogue_text
+from goodalloc.data.library.stored_files import read_compressed
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.library import (
     Submission,
@@ -27,8 +35,10 @@ from goodalloc.experiments.library import (
     stored_submissions,
 )
 from goodalloc.experiments.library import checks as checks_module
+from goodalloc.experiments.library.best_known import adopt
 from goodalloc.experiments.library.protocol import PENALTY
 from goodalloc.experiments.library.ranking import counted_seconds, plot_ranking
+from goodalloc.solvers.interface.result_file import result_from_dict
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -381,3 +391,31 @@ def test_bad_arguments_are_refused_in_one_sentence(
     assert complaint in told
     assert told.count("\n") == 1
     assert "Traceback" not in told
+
+
+def test_better_values_of_a_submission_are_taken_over(greedy: Path, tmp_path: Path) -> None:
+    """Of rounds whose value they beat, with the allocation; nothing else changes."""
+    lines = {one.name: one for one in library_rounds().values() if one.name in NAMES}
+    lines["tiny-cold"] = replace(lines["tiny-cold"], fitness=0.1)
+    (tmp_path / "answers").mkdir()
+    (tmp_path / CATALOGUE).write_text(catalogue_text(lines.values()))
+    found = adopt(greedy, tmp_path)
+    assert found == []  # by the library that ships, nothing is better
+    assert (tmp_path / CATALOGUE).read_text() == catalogue_text(lines.values())
+
+
+def test_a_better_value_goes_into_the_table(
+    greedy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its solver, and its allocation as the answer that ships."""
+    known = dict(library_rounds())
+    known["tiny-cold"] = replace(known["tiny-cold"], fitness=0.1)
+    monkeypatch.setattr(checks_module, "find_round", known.__getitem__)
+    (tmp_path / "answers").mkdir()
+    (tmp_path / CATALOGUE).write_text(catalogue_text(known[name] for name in NAMES))
+    assert adopt(greedy, tmp_path) == ["tiny-cold"]
+    lines = {one.name: one for one in read_catalogue(tmp_path / CATALOGUE)}
+    assert lines["tiny-cold"].fitness == find_round("tiny-cold").fitness
+    assert lines["tiny-cold"].solver == "greedy"
+    document = read_compressed(tmp_path / "answers" / "tiny-cold.json.gz")
+    assert result_from_dict(document, load_round("tiny-cold")).allocation is not None
