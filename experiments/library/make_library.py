@@ -1,6 +1,6 @@
 """Makes the table of the library's rounds, and records those of replays.
 
-    python -m goodalloc.experiments.library.make_library --reference FOLDER [--drawn-only]
+    python -m goodalloc.experiments.library.make_library [--reference FOLDER]
 
 FOLDER holds the published data of `data/ARTIFACTS.md`. Best known values of rounds that come out as
 they were are kept; `python -m goodalloc.experiments.library.best_known` finds those of the others.
@@ -95,21 +95,23 @@ def kept_values(lines: Sequence[LibraryRound], folder: Path) -> list[LibraryRoun
 def main(argv: Sequence[str] | None = None) -> int:
     """Make the table and the recorded rounds."""
     parser = argparse.ArgumentParser(description="Make the table of the library's rounds.")
-    parser.add_argument("--reference", type=Path, help="folder of the published data")
-    parser.add_argument("--drawn-only", action="store_true", help="keep the recorded rounds")
+    parser.add_argument(
+        "--reference",
+        type=Path,
+        help="folder of the published data; without it the recorded rounds are kept as they are",
+    )
     parser.add_argument("--folder", type=Path, default=FOLDER)
     arguments = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    if arguments.reference is None and not arguments.drawn_only:
-        parser.error("--reference or --drawn-only is required")
     folder: Path = arguments.folder
+    reference: Path | None = arguments.reference
     for name in ("rounds", "answers", "certificates"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     lines = list(drawn())
-    if arguments.drawn_only:
+    if reference is None:
         lines += [one for one in read_catalogue(folder / CATALOGUE) if one.recorded]
     else:
-        lines += recorded(arguments.reference, folder)
+        lines += recorded(reference, folder)
     write_atomically(folder / CATALOGUE, catalogue_text(kept_values(lines, folder)))
     logger.info("%d rounds", len(lines))
     return 0
