@@ -19,12 +19,15 @@ class DrawnRound(NamedTuple):
         As in `LibraryRound`.
     degenerate
         Whether it is made to be degenerate.
+    since
+        Version of the library in which it entered.
     """
 
     name: str
     origin: str
     recipe: str
     degenerate: bool = False
+    since: int = 1
 
 
 class Family(NamedTuple):
@@ -40,7 +43,7 @@ class Family(NamedTuple):
         Their recipe, with the seed left open.
     seeds
         Seeds.
-    degenerate
+    degenerate, since
         As in `DrawnRound`.
     """
 
@@ -49,13 +52,15 @@ class Family(NamedTuple):
     recipe: str
     seeds: Sequence[int] = (1, 2)
     degenerate: bool = False
+    since: int = 1
 
     def rounds(self) -> Iterator[DrawnRound]:
         """Generate the rounds."""
         kind, _, arguments = self.recipe.partition(" ")
         for seed in self.seeds:
             name = f"{self.origin}-{self.label}-{seed}"
-            yield DrawnRound(name, self.origin, f"{kind} seed={seed} {arguments}", self.degenerate)
+            recipe = f"{kind} seed={seed} {arguments}"
+            yield DrawnRound(name, self.origin, recipe, self.degenerate, self.since)
 
 
 #: Sizes of Pollux's evaluation, a quarter, and four times as many nodes, as jobs and nodes.
@@ -170,5 +175,20 @@ def drawn_rounds() -> Iterator[DrawnRound]:
 
 
 def _hard() -> Iterator[Family]:
-    """Generate what `goodalloc.experiments.library.hard_search` found."""
-    yield from ()
+    """Generate what `goodalloc.experiments.library.hard_search` found with seed 1."""
+    for jobs, servers, several, seed in (
+        (100, 5, "no", 750),
+        (100, 8, "no", 916),
+        (100, 3, "no", 768),
+        (64, 8, "no", 459),
+        (64, 8, "yes", 34),
+        (24, 3, "yes", 493),
+    ):
+        recipe = f"synergy jobs={jobs} servers={servers} several={several}"
+        yield Family("synergy", f"{jobs}x{servers}-searched", recipe, (seed,), since=2)
+    for pods, nodes, seed in ((250, 40, 586), (150, 24, 308), (250, 24, 358)):
+        recipe = f"openb pods={pods} nodes={nodes}"
+        yield Family("openb", f"{pods}x{nodes}-searched", recipe, (seed,), since=2)
+    squares = "state=settled power=2.0 interference=no delay=300.0"
+    recipe = f"pollux jobs=30 groups=a:20:3 {squares}"
+    yield Family("pollux", "30x20-searched", recipe, (452,), since=2)

@@ -36,15 +36,13 @@ logger = logging.getLogger(__name__)
 #: Folder of the library in the source tree.
 FOLDER = Path(__file__).resolve().parents[2] / "data" / "library"
 
-#: Version of the library in which new rounds enter.
-LIBRARY_VERSION = 1
-
 
 def drawn() -> Iterator[LibraryRound]:
     """Generate the lines of the rounds that are drawn by seed."""
     for one in drawn_rounds():
         instance = make_round(one.recipe, one.name)
-        yield line_of(instance, one.origin, one.recipe, degenerate=one.degenerate)
+        found = line_of(instance, one.origin, one.recipe, degenerate=one.degenerate)
+        yield replace(found, since=one.since)
 
 
 def recorded(reference: Path, folder: Path) -> Iterator[LibraryRound]:
@@ -76,7 +74,6 @@ def line_of(
         gpus=instance.cluster.num_gpus,
         features=features_of(instance),
         sha256=instance_digest(instance),
-        since=LIBRARY_VERSION,
     )
     return replace(found, category=category_of(found, degenerate=degenerate))
 
