@@ -11,6 +11,7 @@ table is written after every round, so that the command goes on where it was int
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import math
 import sys
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.files.instance import instance_to_dict
 from goodalloc.data.library.catalogue import (
     CATALOGUE,
     catalogue_text,
@@ -32,6 +34,7 @@ from goodalloc.experiments.gap.comparison import attempt
 from goodalloc.experiments.library.checks import checked_submission
 from goodalloc.experiments.library.make_library import FOLDER
 from goodalloc.experiments.library.submission import ANSWERS
+from goodalloc.experiments.verification import verify
 from goodalloc.models.round.objective import mode_utilities
 from goodalloc.solvers.certificates.certificate_file import certificate_to_dict
 from goodalloc.solvers.certificates.solve import certified, certify
@@ -117,9 +120,22 @@ def _certified(instance: Instance, best: Result, exact: Result, greedy: float) -
     """Return the best result with the better of its bound and that of prices."""
     proved = certified(instance, best, Stop(seconds=CERTIFICATE_SECONDS))
     certificate = proved.certificate
-    if proved.bound > best.bound * (1.0 + CLOSED_GAP):
+    weak = proved.bound > best.bound * (1.0 + CLOSED_GAP)
+    if weak or not _verified(instance, proved):  # what the stand-alone checker refuses is no proof
         return Best(best, None, exact.solve_seconds, greedy)
     return Best(replace(best, bound=proved.bound), certificate, exact.solve_seconds, greedy)
+
+
+def _verified(instance: Instance, result: Result) -> bool:
+    """Return whether the stand-alone checker verifies the certificate of a result."""
+    if result.certificate is None:
+        return False
+    documents = (
+        instance_to_dict(instance),
+        result_to_dict(result, instance),
+        certificate_to_dict(result.certificate),
+    )
+    return bool(verify.verify(*(json.loads(json.dumps(one)) for one in documents)).verified)
 
 
 def updated(line: LibraryRound, best: Best) -> LibraryRound:
