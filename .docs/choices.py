@@ -90,6 +90,10 @@ COUNTERPARTS: Mapping[str, str] = {
     "aiturbo-conditions": "AITurbo (HPDC'21): half the time of the better baseline",
     "gandiva": "Gandiva (OSDI'18); [more](../formulations/GANDIVA.md)",
     "antman": "AntMan (OSDI'20): memory and computation in use; [more](../formulations/ANTMAN.md)",
+    **dict.fromkeys(
+        ("library", "library-ablation", "library-rounds"),
+        "none: the package's own [library of rounds](../experiments/LIBRARY.md)",
+    ),
     "making-room": "none: greedy plans beside the optimum; [more](../formulations/ROOM.md)",
     "arena": "Arena (EuroSys'26): 75 to 77 % shorter; [more](../formulations/PLANS.md)",
     "traces": "none: the traces are published, such replays are not",

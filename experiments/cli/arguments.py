@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from goodalloc.experiments.cli.library import add_library
 from goodalloc.experiments.cli.replay_arguments import (
     add_hindsight,
     add_report,
@@ -42,6 +43,7 @@ COMMANDS = {
     "export": "goodalloc.experiments.cli.rounds.export:export_command",
     "view": "goodalloc.experiments.cli.rounds.export:view_command",
     "room": "goodalloc.experiments.cli.rounds.room:room_command",
+    "library": "goodalloc.experiments.cli.library:library_command",
     "generate": "goodalloc.experiments.cli.rounds.generate:generate_command",
     "compare": "goodalloc.experiments.cli.rounds.compare:compare_command",
     "gap": "goodalloc.experiments.cli.rounds.compare:gap_command",
@@ -102,7 +104,8 @@ def build_parser() -> argparse.ArgumentParser:
                 formatter_class=argparse.RawDescriptionHelpFormatter,  # their tables stay
             )
             build(command)
-            command.add_argument("--json", action="store_true", help="print JSON")
+            if name != "library":  # whose actions have it themselves
+                command.add_argument("--json", action="store_true", help="print JSON")
             command.set_defaults(run=COMMANDS[name])
     parser.epilog = "\n".join(
         [*lines, "", "goodalloc COMMAND --help lists the options of a command."]
@@ -362,6 +365,7 @@ GROUPED: dict[str, dict[str, tuple[str, Callable[[argparse.ArgumentParser], None
         "solve": ("decide one instance", _add_solve),
         "compare": ("decide one instance with several solvers", _add_compare),
         "gap": ("run the gap benchmark; resumes", _add_gap),
+        "library": ("the library of rounds: list, run a solver, verify, rank", add_library),
         "room": ("make room for a gang by moving or stopping jobs", _add_room),
         "demo": ("a short demonstration", _add_demo),
     },

@@ -5,7 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, get_args
 
-from goodalloc.experiments.cli.types import gpus_per_node, group, number, picture_format, whole
+from goodalloc.experiments.cli.types import (
+    gpus_per_node,
+    group,
+    number,
+    picture_format,
+    whole,
+)
 from goodalloc.experiments.live.policy_names import LIVE
 from goodalloc.experiments.measure.execution import Precision
 from goodalloc.experiments.tasks.task import TASKS

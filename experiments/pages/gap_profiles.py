@@ -80,8 +80,8 @@ def gap_page(runs: pd.DataFrame) -> str:
     )
     shown = percent(runs)
     profiles = (
-        _profile(shown, solvers, "gap", "gap (%)", LEAST_GAP),
-        _profile(shown, solvers, "solve_seconds", "seconds", LEAST_SECONDS),
+        plot_shares(shown, solvers, "gap", "gap (%)", LEAST_GAP),
+        plot_shares(shown, solvers, "solve_seconds", "seconds", LEAST_SECONDS),
     )
     return page(
         title,
@@ -100,8 +100,22 @@ def percent(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.assign(gap=100.0 * runs["gap"])
 
 
-def _profile(runs: pd.DataFrame, solvers: list[str], column: str, label: str, least: float) -> Any:
-    """Return the share of the runs up to each value of a column, by solver."""
+def plot_shares(
+    runs: pd.DataFrame, solvers: list[str], column: str, label: str, least: float
+) -> Any:
+    """Return axes with the share of the runs up to each value of a column, by solver.
+
+    Parameters
+    ----------
+    runs
+        Rows with the column and with ``solver``; NaN counts as no value.
+    solvers
+        Names in the order of their lines.
+    column, label
+        Column, and label of the axis.
+    least
+        Least value that the logarithmic axis shows.
+    """
     ax = new_figure("", WIDTH // 2, 340, x_axis_type="log", y_range=(-3, 103))
     for index, solver in enumerate(solvers):
         mine = runs[runs["solver"] == solver]

@@ -297,6 +297,23 @@ OTHERS: Mapping[str, Entry] = {
         minutes=1,
         clocked=("exact_seconds", "greedy_seconds"),
     ),
+    "library": Entry(
+        "Solvers on the core of the library of rounds",
+        "library.first_rows:FIRST_ROWS",
+        minutes=30,
+        clocked=("solver_seconds",),
+    ),
+    "library-rounds": Entry(
+        "What the library of rounds holds, by origin and class",
+        "library.contents:CONTENTS",
+        minutes=0.1,
+    ),
+    "library-ablation": Entry(
+        "What each part of the exact road is worth, on rounds of the library",
+        "library.ablation:ABLATION",
+        minutes=8,
+        clocked=("solver_seconds",),
+    ),
     "arena": Entry(
         "Jobs that choose execution plans: Arena beside Sia, Gavel and exact decisions",
         "plans.arena_replay:ARENA",

@@ -1,0 +1,14 @@
+from .catalogue import Selection as Selection
+from .catalogue import catalogue_row as catalogue_row
+from .catalogue import core_rounds as core_rounds
+from .catalogue import find_round as find_round
+from .catalogue import library_rounds as library_rounds
+from .catalogue import load_round as load_round
+from .catalogue import read_catalogue as read_catalogue
+from .families import drawn_rounds as drawn_rounds
+from .library_round import LibraryRound as LibraryRound
+from .library_round import category_of as category_of
+from .library_round import features_of as features_of
+from .recipes import make_round as make_round
+from .recipes import parse_recipe as parse_recipe
+from .recipes import recipe_text as recipe_text

@@ -1,0 +1,15 @@
+from .checks import check_library as check_library
+from .checks import check_run as check_run
+from .checks import checked_submission as checked_submission
+from .hard_search import search as search
+from .protocol import Judged as Judged
+from .protocol import judge as judge
+from .ranking import common_rounds as common_rounds
+from .ranking import rank_rows as rank_rows
+from .ranking import ranked as ranked
+from .ranking_page import rank_page as rank_page
+from .stored_rows import stored_submissions as stored_submissions
+from .submission import Submission as Submission
+from .submission import read_runs as read_runs
+from .submission import read_submission as read_submission
+from .submission_run import run_submission as run_submission

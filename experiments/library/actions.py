@@ -1,0 +1,280 @@
+"""Actions of the command `library`: list, show and get rounds; run, verify and rank solvers."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.documents.csv_writing import csv_text
+from goodalloc.data.documents.json_file import dump
+from goodalloc.data.files.instance import write_instance
+from goodalloc.data.library.catalogue import (
+    COLUMNS,
+    Selection,
+    catalogue_row,
+    core_rounds,
+    find_round,
+    load_round,
+)
+from goodalloc.data.library.stored_files import file_of, read_compressed
+from goodalloc.experiments.reporting.progress import progress_bar
+from goodalloc.experiments.reporting.report import for_machines, percent, text_table
+from goodalloc.experiments.support.extras import require_extra
+from goodalloc.experiments.support.folder_lock import make_folder
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+    from goodalloc.data.library.library_round import LibraryRound
+    from goodalloc.data.library.stored_files import Kind
+    from goodalloc.experiments.library.protocol import Runs
+
+#: Columns of the list for people.
+SHOWN = ("name", "class", "jobs", "nodes", "gpus", "features", "fitness", "gap", "seconds", "proof")
+
+#: Word for no stored submissions beside one's own.
+NONE = "none"
+
+
+class Outcome(NamedTuple):
+    """Outcome of an action.
+
+    Attributes
+    ----------
+    text, data
+        For people, and for machines.
+    good
+        Whether nothing failed or was refused.
+    """
+
+    text: str
+    data: Any
+    good: bool = True
+
+
+def _flat(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return all names of several lists."""
+    return tuple(name for names in lists for name in names)
+
+
+def selected(arguments: argparse.Namespace) -> tuple[LibraryRound, ...]:
+    """Return the rounds that the arguments select.
+
+    Raises
+    ------
+    ValueError
+        If something is selected that no round has, or nothing is left.
+    """
+    selection = Selection(
+        _flat(arguments.rounds),
+        _flat(arguments.origin),
+        _flat(getattr(arguments, "class")),
+        _flat(arguments.feature),
+        arguments.most_jobs,
+        arguments.open,
+    )
+    found = selection()
+    if arguments.core:
+        core = {one.name for one in core_rounds()}
+        found = tuple(one for one in found if one.name in core)
+    if not found:
+        raise ValueError("Library: no round is selected; expected at least one.")
+    return found
+
+
+def list_rounds(arguments: argparse.Namespace) -> Outcome:
+    """List rounds."""
+    found = selected(arguments)
+    rows = [catalogue_row(one) for one in found]
+    for row, one in zip(rows, found, strict=True):
+        row["gap"] = one.gap if one.known else ""
+    closed = sum(one.closed for one in found)
+    text = text_table(rows, SHOWN)
+    text += f"\n\n{len(rows)} rounds, of which {closed} have a proved optimum"
+    return Outcome(text, for_machines(rows))
+
+
+def show_rounds(arguments: argparse.Namespace) -> Outcome:
+    """Show a round."""
+    one = find_round(arguments.round)
+    found = catalogue_row(one)
+    row = {name: found[name] for name in COLUMNS}
+    row["gap"] = percent(one.gap) if one.known else "-"
+    row["files"] = " ".join(
+        kind for kind in ("rounds", "answers", "certificates") if file_of(kind, one.name).is_file()
+    )
+    text = "\n".join(f"{name:<12} {value}" for name, value in row.items())
+    return Outcome(text, for_machines([row])[0])
+
+
+def get_rounds(arguments: argparse.Namespace) -> Outcome:
+    """Write a round, and what is known of it, to files."""
+    one = find_round(arguments.round)
+    target = arguments.out or f"{one.name}.json"
+    more: dict[Kind, str | None] = {
+        "answers": arguments.answer,
+        "certificates": arguments.certificate,
+    }
+    for kind, path in more.items():
+        if path is not None and not file_of(kind, one.name).is_file():
+            raise ValueError(f"Round '{one.name}': the library ships none of its {kind}.")
+    write_instance(load_round(one.name), target)
+    written = [target]
+    for kind, path in more.items():
+        if path is not None:
+            document: Any = read_compressed(file_of(kind, one.name))
+            write_atomically(path, dump(document) + "\n")
+            written.append(path)
+    text = f"{one.name}: {one.jobs} jobs, {one.nodes} nodes, digest checked; {', '.join(written)}"
+    return Outcome(text, {"round": one.name, "files": written})
+
+
+def run_rounds(arguments: argparse.Namespace) -> Outcome:
+    """Run a solver on rounds."""
+    from goodalloc.experiments.library.submission import Submission
+    from goodalloc.experiments.library.submission_run import run_submission
+
+    rounds = selected(arguments)
+    name = arguments.name or arguments.solver
+    submission = Submission(
+        arguments.solver, name, arguments.seed, arguments.seconds, arguments.certificates
+    )
+    folder = Path(arguments.out)
+    make_folder(folder)
+    with progress_bar("library run", len(rounds), quiet=arguments.json) as bar:
+        try:
+            runs = run_submission(submission, rounds, folder, report=lambda _: bar.update())
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(
+                f"interrupted; the runs that ended are in {folder}, and the same command goes on "
+                "from there."
+            ) from None
+    rows = [run._asdict() for run in runs]
+    answered = [run for run in runs if run.fitness is not None]
+    failed = {run.message: run.round for run in runs if run.status == "failed"}
+    text = f"{name}: {len(answered)} of {len(runs)} rounds answered; runs in {folder}"
+    text += "".join(f"\n{round_}: {message}" for message, round_ in failed.items())
+    text += f"\nnext: goodalloc library verify {folder}"
+    return Outcome(text, for_machines(rows), bool(answered))
+
+
+def verify_rounds(arguments: argparse.Namespace) -> Outcome:
+    """Check a submission, or the library itself; exit code 1 if something is refused."""
+    if arguments.folder is None:
+        return _verify_library(arguments)
+    from goodalloc.experiments.library.checks import checked_submission
+
+    name, runs, checks = checked_submission(Path(arguments.folder))
+    if not checks:
+        raise ValueError(f"Folder '{arguments.folder}' has no runs; expected at least one.")
+    told = [f"{one.run.round}: {one.refusal or one.news}" for one in checks]
+    news = [line for line, one in zip(told, checks, strict=True) if one.refusal or one.news]
+    refused = sum(bool(one.refusal) for one in checks)
+    certified = sum(math.isfinite(one.certified_bound) for one in checks)
+    solved = sum(run.solved for run in runs.values())
+    lines = [
+        f"{name}: {len(checks)} runs, {refused} refused, {certified} with a verified certificate, "
+        f"{solved} solved to optimality",
+        *news,
+    ]
+    rows = [
+        {
+            "round": one.run.round,
+            "fitness": one.fitness,
+            "certified_bound": one.certified_bound,
+            "refusal": one.refusal,
+            "news": one.news,
+        }
+        for one in checks
+    ]
+    loud = any("REFUTES" in one.news for one in checks)
+    return Outcome("\n".join(lines), for_machines(rows), not (refused or loud))
+
+
+def _verify_library(arguments: argparse.Namespace) -> Outcome:
+    """Check digests, best known allocations and certificates of the library."""
+    from goodalloc.experiments.library.checks import check_library
+
+    rounds = selected(arguments)
+    found = []
+    with progress_bar("library verify", len(rounds), quiet=arguments.json) as bar:
+        for one in rounds:
+            found.append(check_library(one.name))
+            bar.update()
+    refused = [f"{one.round}: {one.refusal}" for one in found if one.refusal]
+    certified = sum(one.certified for one in found)
+    text = (
+        f"{len(found)} rounds: {certified} bounds proved by certificates that the stand-alone "
+        f"checker verified, {len(found) - certified - len(refused)} best known allocations checked "
+        f"without a certificate, {len(refused)} refused"
+    )
+    rows = [one._asdict() for one in found]
+    return Outcome("\n".join([text, *refused]), for_machines(rows), not refused)
+
+
+def rank_rounds(arguments: argparse.Namespace) -> Outcome:
+    """Rank submissions."""
+    from goodalloc.experiments.library.ranking import (
+        by_category,
+        common_rounds,
+        rank_rows,
+        ranked,
+    )
+
+    if arguments.out is not None:
+        require_extra("view", "Argument --out")
+    submissions, warnings = _submissions(arguments)
+    names = {one.name for one in selected(arguments)}
+    rounds = [name for name in common_rounds(submissions) if name in names]
+    if not rounds:
+        raise ValueError("Ranking: no selected round was run by all; expected one at least.")
+    ranks = ranked(submissions, rounds)
+    columns = ranks[0]._fields
+    text = f"{len(rounds)} rounds that all of them ran\n\n"
+    text += text_table(rank_rows(ranks), columns)
+    classes = by_category(submissions, rounds)
+    if len(classes) > 1:
+        for category, lines in classes.items():
+            text += f"\n\nclass {category}\n\n{text_table(rank_rows(lines), columns)}"
+    if arguments.out is not None:
+        text += "\n\nwritten: " + ", ".join(_write_rank(submissions, rounds, Path(arguments.out)))
+    return Outcome("\n".join([text, *warnings]), for_machines(rank_rows(ranks)))
+
+
+def _submissions(arguments: argparse.Namespace) -> tuple[dict[str, Runs], list[str]]:
+    """Return the judged runs of all submissions, and what has to be said about them."""
+    from goodalloc.experiments.library.checks import checked_submission
+    from goodalloc.experiments.library.stored_rows import stored_submissions
+
+    beside = None if arguments.beside is None else _flat(arguments.beside)
+    submissions = {} if beside == (NONE,) else stored_submissions(beside)
+    warnings = []
+    for folder in arguments.folders:
+        name, runs, checks = checked_submission(Path(folder))
+        while name in submissions:
+            name += "'"
+        submissions[name] = runs
+        warnings += [
+            f"{name} on {one.run.round}: {one.refusal or one.news}"
+            for one in checks
+            if one.refusal or one.news
+        ]
+    if not submissions:
+        raise ValueError("Ranking: got no submissions; expected a folder or stored ones.")
+    return submissions, warnings
+
+
+def _write_rank(submissions: dict[str, Runs], rounds: list[str], path: Path) -> list[str]:
+    """Write page, table and picture of a ranking, and return their names."""
+    from goodalloc.experiments.library.ranking import plot_ranking, rank_rows, ranked
+    from goodalloc.experiments.library.ranking_page import rank_page
+    from goodalloc.experiments.reporting.plots import save
+
+    write_atomically(path, rank_page(submissions, rounds))
+    rows = rank_rows(ranked(submissions, rounds))
+    write_atomically(path.with_suffix(".csv"), csv_text(rows, tuple(rows[0])))
+    save(plot_ranking(submissions, rounds), path.with_suffix(".png"))
+    return [str(path), str(path.with_suffix(".csv")), str(path.with_suffix(".png"))]

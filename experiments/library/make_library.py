@@ -1,0 +1,118 @@
+"""Makes the table of the library's rounds, and records those of replays.
+
+    python -m goodalloc.experiments.library.make_library [--reference FOLDER]
+
+FOLDER holds the published data of `data/ARTIFACTS.md`. Best known values of rounds that come out as
+they were are kept; `python -m goodalloc.experiments.library.best_known` finds those of the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.files.instance import instance_digest, instance_to_dict
+from goodalloc.data.library.catalogue import CATALOGUE, catalogue_text, read_catalogue
+from goodalloc.data.library.families import drawn_rounds
+from goodalloc.data.library.library_round import LibraryRound, category_of, features_of
+from goodalloc.data.library.recipes import make_round
+from goodalloc.data.library.stored_files import write_compressed
+from goodalloc.experiments.library.recorded_rounds import record
+from goodalloc.experiments.library.recordings import recordings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from goodalloc.models.round.instance import Instance
+
+logger = logging.getLogger(__name__)
+
+#: Folder of the library in the source tree.
+FOLDER = Path(__file__).resolve().parents[2] / "data" / "library"
+
+
+def drawn() -> Iterator[LibraryRound]:
+    """Generate the lines of the rounds that are drawn by seed."""
+    for one in drawn_rounds():
+        instance = make_round(one.recipe, one.name)
+        found = line_of(instance, one.origin, one.recipe, degenerate=one.degenerate)
+        yield replace(found, since=one.since)
+
+
+def recorded(reference: Path, folder: Path) -> Iterator[LibraryRound]:
+    """Record rounds, write them to the folder, and generate their lines."""
+    numbers: Counter[str] = Counter()
+    for recording in recordings():
+        origin = recording.origin
+        found = record(recording, reference)
+        for recipe, instance in found:
+            numbers[origin] += 1
+            size = f"{instance.num_jobs}x{instance.cluster.num_nodes}"
+            named = instance.replace(name=f"{origin}-{size}-{recording.policy}-{numbers[origin]}")
+            write_compressed(folder / "rounds" / f"{named.name}.json.gz", instance_to_dict(named))
+            yield line_of(named, origin, recipe)
+        logger.info("%s: %d rounds", recording, len(found))
+
+
+def line_of(
+    instance: Instance, origin: str, recipe: str, *, degenerate: bool = False
+) -> LibraryRound:
+    """Return the line of a round of which no value is known yet."""
+    found = LibraryRound(
+        name=instance.name,
+        origin=origin,
+        category="degenerate" if degenerate else "easy",
+        recipe=recipe,
+        jobs=instance.num_jobs,
+        nodes=instance.cluster.num_nodes,
+        gpus=instance.cluster.num_gpus,
+        features=features_of(instance),
+        sha256=instance_digest(instance),
+    )
+    return replace(found, category=category_of(found, degenerate=degenerate))
+
+
+def kept_values(lines: Sequence[LibraryRound], folder: Path) -> list[LibraryRound]:
+    """Return the lines, with the former ones in place of those whose digest did not change."""
+    path = folder / CATALOGUE
+    former = {one.sha256: one for one in read_catalogue(path)} if path.is_file() else {}
+    kept = []
+    for one in lines:
+        same = former.get(one.sha256)
+        kept.append(one if same is None else replace(same, recipe=one.recipe, origin=one.origin))
+    return kept
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Make the table and the recorded rounds."""
+    parser = argparse.ArgumentParser(description="Make the table of the library's rounds.")
+    parser.add_argument(
+        "--reference",
+        type=Path,
+        help="folder of the published data; without it the recorded rounds are kept as they are",
+    )
+    parser.add_argument("--folder", type=Path, default=FOLDER)
+    arguments = parser.parse_args(argv)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    folder: Path = arguments.folder
+    reference: Path | None = arguments.reference
+    for name in ("rounds", "answers", "certificates"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    lines = list(drawn())
+    if reference is None:
+        lines += [one for one in read_catalogue(folder / CATALOGUE) if one.recorded]
+    else:
+        lines += recorded(reference, folder)
+    write_atomically(folder / CATALOGUE, catalogue_text(kept_values(lines, folder)))
+    logger.info("%d rounds", len(lines))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""Page of a ranking: tables by class, profiles, and all runs (Bokeh)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from goodalloc.data.library.catalogue import find_round
+from goodalloc.experiments.library.protocol import PENALTY, SECONDS_SHIFT
+from goodalloc.experiments.library.ranking import by_category, rank_rows, ranked
+from goodalloc.experiments.pages.gap_profiles import plot_shares
+from goodalloc.experiments.pages.page_parts import heading, note, page, table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from goodalloc.experiments.library.protocol import Runs
+
+#: Least loss in per cent and least seconds that the axes show.
+LEAST_LOSS, LEAST_SECONDS = 1e-7, 1e-3
+
+
+def rank_page(submissions: Mapping[str, Runs], rounds: Sequence[str]) -> str:
+    """Return the page of a ranking.
+
+    Parameters
+    ----------
+    submissions
+        Judged runs by the name of the submission.
+    rounds
+        Names of the rounds that all of them ran.
+
+    Examples
+    --------
+    >>> from goodalloc.data.library import find_round
+    >>> from goodalloc.experiments.library import judge, rank_page
+    >>> line = find_round("tiny-cold")
+    >>> runs = {line.name: judge(line, "mine", 10.0, 0.1, line.fitness)}
+    >>> "<html" in rank_page({"mine": runs}, [line.name])
+    True
+    """
+    from bokeh.layouts import row
+
+    solvers = list(submissions)
+    frame = pd.DataFrame(
+        [submissions[solver][name]._asdict() for solver in solvers for name in rounds]
+    )
+    unsolved = frame["solved"].map({True: 1.0, False: float("nan")})
+    profiles = frame.assign(
+        loss_percent=100.0 * frame["loss"].where(frame["fitness"].notna()),
+        solved_seconds=frame["seconds"] * unsolved,
+    )
+    told = (
+        f"Ranked by rounds solved, to a gap of 1e-6 to the library's proven bound, then by the "
+        f"geometric mean of seconds, shifted by {SECONDS_SHIFT:g} s, in which an unsolved round "
+        f"counts {PENALTY:g} times its limit. Left: share of the rounds solved within so many "
+        "seconds; right: share whose value is at most so far below the best known one. Click a "
+        "name of the legend to hide its line, or a heading to sort."
+    )
+    parts = [
+        heading("Solvers on the library of rounds", {"rounds": f"{len(rounds)}"}),
+        note(told),
+        table(pd.DataFrame(rank_rows(ranked(submissions, rounds)))),
+        row(
+            plot_shares(profiles, solvers, "solved_seconds", "seconds", LEAST_SECONDS),
+            plot_shares(profiles, solvers, "loss_percent", "loss (%)", LEAST_LOSS),
+        ),
+    ]
+    for category, ranks in by_category(submissions, rounds).items():
+        count = sum(find_round(name).category == category for name in rounds)
+        parts += [note(f"Class {category}, {count} rounds"), table(pd.DataFrame(rank_rows(ranks)))]
+    return page("Library of rounds", [*parts, table(frame)])

@@ -1,0 +1,237 @@
+"""Rounds recorded in replays of published traces: the state of a cluster at some instants.
+
+What a trace gives of a job are its submission, its GPUs and its seconds. What it trains is drawn
+for its GPU time as Pollux's authors drew it for the jobs of Philly
+(`goodalloc.data.workloads.philly`); jobs of Arena's traces say themselves what they train, and
+choose plans. A replay under some policy then gives every job an age, restarts, progress, a fitted
+model and the GPUs that it holds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from goodalloc.data.applications.truth import applications_of
+from goodalloc.data.library.recipes import PLAN_RULES, recipe_text
+from goodalloc.data.plans.plan_tables import read_measured_times
+from goodalloc.data.plans.plan_traces import NODES, TRACES, read_plan_trace
+from goodalloc.data.pods.openb import pods_instance, read_machines, read_pods
+from goodalloc.data.workloads.philly import CATEGORIES, SHORTEST, draw_from_philly, read_philly
+from goodalloc.data.workloads.rigid_jobs import (
+    DAY,
+    ITP,
+    TIRESIAS,
+    read_elasticflow_jobs,
+    read_itp_jobs,
+    read_tiresias_jobs,
+)
+from goodalloc.data.workloads.workload import read_workload
+from goodalloc.experiments.replay.replay_conditions import Setting
+from goodalloc.experiments.replay.simulator import Simulator
+from goodalloc.experiments.studies.plans.plan_simulator import PlanSimulator
+from goodalloc.models.plans.plan_job import PlanRestarts
+from goodalloc.models.plans.plans_as_modes import plan_instance
+from goodalloc.models.round.cluster import Cluster
+from goodalloc.models.round.rules import Rules
+from goodalloc.solvers.plans.first_come import FirstComePlans
+from goodalloc.solvers.policies.policy_table import PolicyOptions
+from goodalloc.solvers.policies.registry import make_policy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from goodalloc.data.workloads.rigid_jobs import RigidJob
+    from goodalloc.data.workloads.workload import Submission
+    from goodalloc.experiments.library.recordings import Recording
+    from goodalloc.models.plans.execution_plan import Configuration
+    from goodalloc.models.plans.plan_job import PlanRound
+    from goodalloc.models.round.instance import Instance
+
+#: Seconds in an hour.
+HOUR = 3600
+
+#: How much faster Arena's artifact takes a model to be than the next larger one.
+FASTER = 1.8
+
+#: Number of Microsoft's cluster in the traces of ITP.
+ITP_CLUSTER = 2
+
+
+#: A recorded round: how it was recorded, and the round.
+Recorded = tuple[str, "Instance"]
+
+
+def record(recording: Recording, reference: Path) -> list[Recorded]:
+    """Replay, and return rounds of the replay.
+
+    Parameters
+    ----------
+    recording
+        What to replay.
+    reference
+        Folder of the published data, as `data/ARTIFACTS.md` lists them.
+
+    Raises
+    ------
+    ValueError
+        If the data are not there, or the replay has too few rounds with enough jobs.
+    """
+    if recording.trace.startswith("openb-"):
+        return [_pods(recording, reference)]
+    if recording.trace in PLAN_ORIGINS:
+        return _plan_rounds(recording, reference)
+    jobs = SOURCES[recording.trace](recording, reference)
+    times = [time for time, active in _active_jobs(recording, jobs) if active]
+    if len(times) < recording.rounds:
+        raise ValueError(
+            f"Recording of '{recording.trace}': {len(times)} rounds have {recording.least_jobs} "
+            f"jobs or more; expected at least {recording.rounds}."
+        )
+    wanted = set(_evenly(times, recording.rounds))
+    rules = Rules(power=recording.power)
+    found = []
+    for simulator in _replay(recording, jobs):
+        if simulator.time in wanted:
+            instance = simulator.observe(simulator.active).instance(rules)
+            found.append((_recipe(recording, second=simulator.time), instance))
+    return found
+
+
+def _evenly(items: Sequence[Any], count: int) -> list[Any]:
+    """Return so many of the items, evenly spread, ends left out."""
+    places = (np.arange(count) + 0.5) / count * len(items)
+    return [items[int(place)] for place in places]
+
+
+def _recipe(recording: Recording, **more: Any) -> str:
+    """Return how a round was recorded."""
+    names = ("trace", "policy", "jobs", "seed", "nodes", "gpus", "power")
+    return recipe_text("recorded", {name: getattr(recording, name) for name in names} | more)
+
+
+def _replay(recording: Recording, jobs: Sequence[Submission]) -> Iterator[Simulator]:
+    """Generate the replay before each of its decisions."""
+    options = PolicyOptions(Rules(power=recording.power), 0, None)
+    setting = Setting(Cluster.uniform(recording.nodes, recording.gpus))
+    policy = make_policy(recording.policy, options)
+    simulator = Simulator(jobs, applications_of(None), policy, setting)
+    last = max(job.time for job in jobs)
+    while not simulator.finished and simulator.time <= last + HOUR:
+        simulator.advance()
+        if simulator.active:
+            yield simulator
+        simulator.decide()
+
+
+def _active_jobs(recording: Recording, jobs: Sequence[Submission]) -> Iterator[tuple[int, bool]]:
+    """Generate every instant of the replay, and whether enough jobs are active then."""
+    for simulator in _replay(recording, jobs):
+        yield simulator.time, len(simulator.active) >= recording.least_jobs
+
+
+def _pollux(recording: Recording, reference: Path) -> tuple[Submission, ...]:
+    folder = reference / "pollux" / "workloads"
+    return read_workload(folder / f"workload-{recording.seed}.csv")[: recording.jobs]
+
+
+def _drawn(recording: Recording, table: pd.DataFrame, hours: int = 8) -> tuple[Submission, ...]:
+    """Draw jobs of a list, none larger than half the cluster."""
+    fits = table[table.num_gpus <= recording.nodes * recording.gpus // 2].reset_index(drop=True)
+    start = 2 if hours < 24 else 0
+    return draw_from_philly(
+        fits, recording.seed, recording.jobs, "realistic", start=start, hours=hours
+    )
+
+
+def _philly(recording: Recording, reference: Path) -> tuple[Submission, ...]:
+    return _drawn(recording, read_philly(reference / "sia" / "traces" / "philly.csv"))
+
+
+def _of_rigid(recording: Recording, jobs: Sequence[RigidJob]) -> tuple[Submission, ...]:
+    """Draw jobs of a trace of rigid jobs as Pollux's authors did of Philly's list."""
+    table = pd.DataFrame(
+        {
+            "second": [int(job.submission) % DAY for job in jobs],
+            "duration": [job.seconds for job in jobs],
+            "num_gpus": [job.replicas for job in jobs],
+            "gpu_time": [job.seconds * job.replicas for job in jobs],
+        }
+    )
+    short = (table.duration >= SHORTEST) & (table.gpu_time < CATEGORIES[-1][0] * HOUR)
+    return _drawn(recording, table[short], hours=24)
+
+
+def _itp(recording: Recording, reference: Path) -> tuple[Submission, ...]:
+    return _of_rigid(recording, read_itp_jobs(reference / ITP, ITP_CLUSTER))
+
+
+def _tiresias(recording: Recording, reference: Path) -> tuple[Submission, ...]:
+    return _of_rigid(recording, read_tiresias_jobs(reference / TIRESIAS))
+
+
+def _elasticflow(recording: Recording, reference: Path) -> tuple[Submission, ...]:
+    return _of_rigid(recording, read_elasticflow_jobs(reference / ITP))
+
+
+#: Traces of jobs with models of the package, each a function that reads or draws its jobs.
+SOURCES: Mapping[str, Callable[[Recording, Path], tuple[Submission, ...]]] = {
+    "pollux": _pollux,
+    "philly": _philly,
+    "itp": _itp,
+    "tiresias": _tiresias,
+    "elasticflow": _elasticflow,
+}
+
+#: Origins of Arena's traces, of jobs with plans, and their names there.
+PLAN_ORIGINS = {"philly-plans": "philly", "helios": "helios", "pai": "pai"}
+
+
+def _plan_rounds(recording: Recording, reference: Path) -> list[Recorded]:
+    """Record rounds of jobs that choose plans, served in their order; nodes are parts of Arena's.
+
+    `Recording.nodes` is that part, as 4 for a quarter; the jobs come in a row, those of the second
+    seed after those of the first.
+    """
+    folder = reference / "arena"
+    trace = read_plan_trace(folder / TRACES[PLAN_ORIGINS[recording.trace]])
+    first = (recording.seed - 1) * recording.jobs
+    jobs = trace[first : first + recording.jobs]
+    node_gpus = {kind: gpus for kind, (_, gpus) in NODES.items()}
+    capacity = {
+        kind: max(nodes // recording.nodes, 1) * gpus for kind, (nodes, gpus) in NODES.items()
+    }
+    seen: list[PlanRound] = []
+
+    def watched(round_: PlanRound, decision: Mapping[str, Configuration]) -> None:
+        if len(round_.jobs) >= recording.least_jobs:
+            seen.append(round_)
+
+    times = read_measured_times(folder).with_smaller_models(FASTER)
+    restarts = PlanRestarts(10.0, 40.0)
+    PlanSimulator(jobs, times, capacity, node_gpus, FirstComePlans(), restarts, judge=watched).run()
+    if len(seen) < recording.rounds:
+        raise ValueError(
+            f"Recording of '{recording.trace}': {len(seen)} rounds have {recording.least_jobs} "
+            f"jobs or more; expected at least {recording.rounds}."
+        )
+    rules = PLAN_RULES.replace(power=recording.power)
+    return [
+        (_recipe(recording, second=int(one.time)), plan_instance(one, node_gpus, rules))
+        for one in _evenly(seen, recording.rounds)
+    ]
+
+
+def _pods(recording: Recording, reference: Path) -> Recorded:
+    """Return pods of a published list of openb that come in a row, and nodes drawn of its list."""
+    folder, variant = reference / "alibaba-openb-2023", recording.trace.removeprefix("openb-")
+    random = np.random.default_rng(recording.seed)
+    machines, pods = read_machines(folder), read_pods(folder, variant)
+    chosen = np.sort(random.choice(len(machines), recording.nodes, replace=False)).tolist()
+    first = int(random.integers(len(pods) - recording.jobs))
+    some = pods[first : first + recording.jobs]
+    instance = pods_instance([machines[index] for index in chosen], some, recording.trace)
+    return _recipe(recording, first=first), instance

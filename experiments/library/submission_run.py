@@ -1,0 +1,163 @@
+"""Runs of a submission: each in a process of its own, kept as soon as it ends."""
+
+from __future__ import annotations
+
+import math
+import platform
+import tempfile
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from goodalloc.data.documents.append_lines import append_lines, cut_unfinished
+from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.documents.csv_writing import csv_text
+from goodalloc.data.documents.json_file import dump
+from goodalloc.data.files.instance import write_instance
+from goodalloc.data.library.catalogue import load_round
+from goodalloc.experiments.gap.gap import GRACE_FACTOR, GRACE_SECONDS
+from goodalloc.experiments.gap.worker import Failure, Task, Worker
+from goodalloc.experiments.library.submission import (
+    ANSWERS,
+    CERTIFICATES,
+    COLUMNS,
+    DESCRIPTION,
+    RUNS,
+    SUBMISSION_FORMAT,
+    VERSION,
+    Run,
+    read_runs,
+    read_submission,
+)
+from goodalloc.experiments.support.folder_lock import locked, make_folder
+from goodalloc.experiments.support.machine_description import processor
+from goodalloc.experiments.support.version import library_version
+from goodalloc.solvers.certificates.certificate_file import write_certificate
+from goodalloc.solvers.certificates.solve import certified
+from goodalloc.solvers.interface.base import find_solver
+from goodalloc.solvers.interface.result_file import write_result
+from goodalloc.solvers.interface.stop import Stop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from goodalloc.data.library.library_round import LibraryRound
+    from goodalloc.experiments.library.submission import (
+        Submission,
+    )
+    from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.interface.result import Result
+
+#: Libraries whose versions are told.
+LIBRARIES = ("numpy", "scipy", "highspy", "pyomo", "jax")
+
+
+def run_submission(
+    submission: Submission,
+    rounds: Sequence[LibraryRound],
+    folder: Path,
+    report: Callable[[Run], None] = lambda run: None,
+) -> list[Run]:
+    """Make the runs that a folder lacks, and return all runs of these rounds.
+
+    Every run is in a process of its own, which is killed long after its limit.
+
+    Parameters
+    ----------
+    submission
+        The solver and its limits.
+    rounds
+        The rounds.
+    folder
+        Folder of the submission.
+    report
+        Called with every run, also with those that were there.
+
+    Raises
+    ------
+    ValueError
+        If there is no such solver, the folder holds another submission, or another process writes
+        to it.
+    """
+    find_solver(submission.solver)
+    for name in (ANSWERS, CERTIFICATES):
+        make_folder(folder / name)
+    with locked(folder), Worker() as worker, tempfile.TemporaryDirectory() as scratch:
+        _describe(submission, folder)
+        if (folder / RUNS).exists():
+            cut_unfinished(folder / RUNS)
+        done = {(run.round, run.sha256): run for run in read_runs(folder)}
+        found = []
+        for line in rounds:
+            run = done.get((line.name, line.sha256))
+            if run is None:
+                run = _run(submission, line, folder, worker, Path(scratch))
+                row = csv_text([run._asdict()], COLUMNS).splitlines(keepends=True)
+                append_lines(folder / RUNS, row[1], heading=row[0])
+            found.append(run)
+            report(run)
+    return found
+
+
+def _run(
+    submission: Submission, line: LibraryRound, folder: Path, worker: Worker, scratch: Path
+) -> Run:
+    """Run the solver on a round, and keep its answer."""
+    instance, limit = load_round(line.name), submission.limit(line)
+    path = scratch / f"{line.name}.json"
+    write_instance(instance, path)
+    task = Task(str(path), submission.solver, submission.seed, Stop(seconds=limit))
+    outcome = worker.run(task, GRACE_FACTOR * limit + GRACE_SECONDS)
+    path.unlink()
+    if isinstance(outcome, Failure):
+        message = " ".join(outcome.message.split())
+        status = str(outcome.status)
+        return Run(line.name, line.sha256, limit, outcome.seconds, status, None, None, message)
+    if outcome.allocation is not None:
+        _keep(outcome, instance, folder, certificate=submission.certificates, limit=limit)
+    claimed = outcome.claimed_bound if math.isfinite(outcome.claimed_bound) else None
+    return Run(
+        round=line.name,
+        sha256=line.sha256,
+        seconds_limit=limit,
+        seconds=outcome.solve_seconds,
+        status=str(outcome.status),
+        fitness=None if math.isnan(outcome.fitness) else outcome.fitness,
+        claimed_bound=claimed,
+        message=" ".join(outcome.message.split()),
+    )
+
+
+def _keep(
+    result: Result, instance: Instance, folder: Path, *, certificate: bool, limit: float
+) -> None:
+    """Write an answer, with a certificate if one is wanted."""
+    if certificate:
+        result = certified(instance, result, Stop(seconds=limit))
+        if result.certificate is not None:
+            path = folder / CERTIFICATES / f"{instance.name}.json"
+            write_certificate(result.certificate, path)
+    write_result(result, instance, folder / ANSWERS / f"{instance.name}.json")
+
+
+def _describe(submission: Submission, folder: Path) -> None:
+    """Write the description, or refuse a folder of another submission."""
+    path = folder / DESCRIPTION
+    if not path.exists():
+        versions = {name: version(name) for name in LIBRARIES}
+        document = {
+            "format": SUBMISSION_FORMAT,
+            "version": VERSION,
+            **asdict(submission),
+            "goodalloc": library_version(),
+            "python": platform.python_version(),
+            "machine": processor(),
+            "versions": versions,
+        }
+        write_atomically(path, dump(document) + "\n")
+    elif read_submission(folder) != submission:
+        raise ValueError(
+            f"Folder '{folder}' holds a submission of other arguments; expected the same ones, or "
+            "another folder."
+        )
