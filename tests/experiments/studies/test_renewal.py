@@ -9,6 +9,7 @@ import pytest
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.studies import renewal
 from goodalloc.experiments.studies.catalogue import ARTIFACTS, ENTRIES
+from goodalloc.experiments.studies.documents import stored_names, stored_result
 from goodalloc.experiments.studies.framework.stored_result import ResultOrigin, StoredResult
 from goodalloc.experiments.studies.renewal import Renewal, Renewed, Stale, renew, stale_results
 
@@ -55,6 +56,17 @@ def test_a_result_is_confirmed_by_quick_rows_or_else_made_anew(
         assert ("--quick" in words) == (
             words[-3] == "--confirm" or words is asked[-1] is not asked[1]
         )
+
+
+def test_the_data_of_every_stored_result_that_needs_some_have_a_name() -> None:
+    """So that its folder can be given."""
+    named = {study for studies in ARTIFACTS.values() for study in studies}
+    asking = {
+        name.removesuffix("-quick")
+        for name in stored_names()
+        if "ARTIFACT" in stored_result(name).origin.command
+    }
+    assert asking <= named
 
 
 def test_a_result_whose_data_are_not_given_is_left(tmp_path: Path) -> None:
