@@ -168,7 +168,7 @@ class _Labelled:
         columns = builder.add_columns(
             "pieces",
             owner.size,
-            upper=float(self.domain.shape[1] * choices.job.size),
+            upper=float(self.round_.domain.shape[1]),
             label=lambda i: f"{job[i]}_{group[i]}_{size[i]}",
         )
         if not owner.size and not self.several.size:

@@ -252,9 +252,9 @@ class _Nested:
         for place in range(1, self.group.shape[0] - 1):
             below = [key for key in self.placed if key[0] <= place]
             nodes = np.bincount(self.round_.domain[place][usable])
-            if not below or nodes.max(initial=0) > MOST_CUT:
+            most = int(nodes.max(initial=0))
+            if not below or most > MOST_CUT:
                 continue
-            most = int(nodes.max())
             domains = np.bincount(nodes, minlength=most + 1).astype(float)
             rows = builder.add_rows(
                 "domain_slot", most + 1, lower=-domains, label=lambda i, p=place: f"{p}_{i}"
