@@ -15,16 +15,16 @@ every job *j* and their costs; the level :math:`l_i` and the GPUs *K* of those o
 
     L_s + \text{cuts into } s - \text{cuts of } s \ge \sum_j x_{j,one,s}                   (T4)
 
-    \textstyle\sum_f E_{gfq} + \sum_{h \in g} P_{hq} \ge P_{gq} + \sum_K Q_{gKq}           (T5)
+    \textstyle\sum_f E_{gfq} + \sum_{h \in g} P_{hq} \ge P_{gq} + Q_{gq}                    (T5)
 
-    \textstyle\sum_q q Q_{gKq} \ge K m_{gK}, \quad
-      n_K m_{gK} \le \sum_q Q_{gKq} \le N_{max} m_{gK}, \quad
+    \textstyle\sum_q q Q_{gq} \ge \sum_K K m_{gK}, \quad
+      \sum_K n_K m_{gK} \le \sum_q Q_{gq} \le N_{max} \sum_K m_{gK}, \quad
       \sum_{g \text{ of } l} m_{gK} = \sum_{i : l_i = l, K} x_i                            (T6)
 
 for groups *g* of each level: sets of domains that are counted together, the lowest of which have
 :math:`N_{gf1}` nodes of *f* free GPUs that a distributed job may use. :math:`E_{gfq}` of them give
 a piece of *q*; the pieces are for the :math:`m_{gK}` jobs of *K* GPUs that a domain of *g* holds,
-:math:`Q_{gKq}` of them, or are passed on to the group above, :math:`P_{gq}`. No such job has fewer
+:math:`Q_{gq}` of them, or are passed on to the group above, :math:`P_{gq}`. No such job has fewer
 than :math:`n_K = \max(2, \lceil K / \text{largest node} \rceil)` nodes. The slots (T4) are those of
 `goodalloc.formulations.gpu_rounds.patterns`, over the whole cluster: a job on one node has no place
 in the tree.
@@ -176,11 +176,7 @@ class _Nested:
         level = level_of_choices(self.round_, self.choices)[several]
         rows = self.slots.piece_rows
         for place in range(1, int(level.max()) + 1):
-            here = several[level == place]
-            for replicas in np.unique(self.choices.replicas[here]).tolist():
-                self._add_jobs(
-                    place, replicas, here[self.choices.replicas[here] == replicas], rows
-                )
+            self._add_jobs(place, several[level == place], rows)
             if place < int(level.max()):
                 rows = self._pass_on(place, rows)
 
@@ -201,36 +197,47 @@ class _Nested:
         self.passed[place] = columns
         return above
 
-    def _add_jobs(self, place: int, replicas: int, chosen: Indices, rows: Indices) -> None:
-        """Add the jobs of some GPUs at a level, by group, and their pieces: (T6)."""
-        builder, most_nodes = self.builder, self.round_.instance.rules.max_nodes_per_job
-        holding = np.flatnonzero(self._capacity(place) >= replicas)
-        upper = float(self.group.shape[1] // 2)
-        label = f"{place}_{replicas}"
+    def _add_jobs(self, place: int, chosen: Indices, rows: Indices) -> None:
+        """Add the jobs of a level by group and GPUs, and the pieces that they take: (T6)."""
+        builder, capacity = self.builder, self._capacity(place)
+        demands, demand = np.unique(self.choices.replicas[chosen], return_inverse=True)
+        kind, group = np.nonzero(capacity >= demands[:, None])
+        replicas = demands[kind]
         m = builder.add_columns(
-            "jobs", holding.size, upper=upper, label=lambda i: f"{label}_{holding[i]}"
+            "jobs",
+            kind.size,
+            upper=float(self.group.shape[1] // 2),
+            label=lambda i: f"{place}_{replicas[i]}_{group[i]}",
         )
-        link = builder.add_rows("all_jobs", 1, lower=0.0, upper=0.0, label=lambda _: label)
-        builder.add_entries(link, m, 1.0)
-        builder.add_entries(link, self.slots.taken[chosen], -1.0)
-        sizes = np.arange(1, min(self.slots.most, replicas - 1) + 1)
+        link = builder.add_rows(
+            "all_jobs",
+            demands.size,
+            lower=0.0,
+            upper=0.0,
+            label=lambda i: f"{place}_{demands[i]}",
+        )
+        builder.add_entries(link[kind], m, 1.0)
+        builder.add_entries(link[demand], self.slots.taken[chosen], -1.0)
+        sizes = np.arange(1, min(self.slots.most, int(demands.max(initial=1)) - 1) + 1)
         pieces = builder.add_columns(
             "pieces",
-            holding.size * sizes.size,
+            capacity.size * sizes.size,
             upper=float(self.group.shape[1]),
-            label=lambda i: f"{label}_{i}",
-        ).reshape(holding.size, sizes.size)
-        builder.add_entries(rows[holding][:, sizes], pieces, -1.0)
-        least = int(least_nodes(np.array([replicas]), self.slots.most)[0])
-        for name, weight, factor, side in (
+            label=lambda i: f"{place}_{i}",
+        ).reshape(capacity.size, sizes.size)
+        builder.add_entries(rows[:, sizes], pieces, -1.0)
+        most_nodes = float(self.round_.instance.rules.max_nodes_per_job)
+        for name, weight, each, side in (
             ("pieces_gpus", sizes, replicas, {"lower": 0.0}),
-            ("pieces_least", 1.0, least, {"lower": 0.0}),
+            ("pieces_least", 1.0, least_nodes(replicas, self.slots.most), {"lower": 0.0}),
             ("pieces_most", 1.0, most_nodes, {"upper": 0.0}),
         ):
-            row = builder.add_rows(name, holding.size, label=lambda i: f"{label}_{i}", **side)
+            row = builder.add_rows(name, capacity.size, label=lambda i: f"{place}_{i}", **side)
             builder.add_entries(row[:, None], pieces, weight)
-            builder.add_entries(row, m, -float(factor))
-        self.placed[place, replicas], self.holding[place, replicas] = m, holding
+            builder.add_entries(row[group], m, -np.asarray(each, dtype=float))
+        for index, gpus in enumerate(demands.tolist()):
+            here = kind == index
+            self.placed[place, gpus], self.holding[place, gpus] = m[here], group[here]
 
     def _capacity(self, place: int) -> Indices:
         """Return the most GPUs of one job on several nodes of a domain of each group."""

@@ -50,6 +50,9 @@ MERGED, BY_DOMAIN, BY_JOB, BY_NODE = (
     "nodes",
 )
 
+#: Choices for each job in the first core: fewer make it harder to find what packs, not easier.
+FIRST_CHOICES = 3
+
 
 @dataclass
 class TreeOracle(ProgramOracle):
@@ -109,7 +112,9 @@ class TreeOracle(ProgramOracle):
             Cost of that relaxation, of its best whole solution, and the bound that it proves.
         """
         best, cost = None, task.known * task.scale
-        delta = max(FIRST_CORE * task.scaled_gap, objective - relaxed + task.scaled_gap)
+        several = min(FIRST_CHOICES * self.instance.num_jobs, reduced.size) - 1
+        delta = max(FIRST_CORE * task.scaled_gap, float(np.partition(reduced, several)[several]))
+        delta = max(delta, objective - relaxed + task.scaled_gap)
         while self.watch.limit is None:
             core = reduced <= delta
             found, proven = self._within(task, core)
