@@ -26,6 +26,7 @@ ROOMS = {
         "hindsight",
         "plans",
         "making_room",
+        "topology",
     ),
     "data": (
         "documents",
@@ -38,6 +39,7 @@ ROOMS = {
         "pods",
         "classical",
         "plans",
+        "topology",
         "derivation",
     ),
     "formulations": (
@@ -54,6 +56,7 @@ ROOMS = {
         "classical",
         "hindsight",
         "making_room",
+        "topology",
     ),
     "solvers": (
         "interface",
@@ -77,6 +80,7 @@ ROOMS = {
         "foresight",
         "plans",
         "making_room",
+        "topology",
     ),
     "experiments": (
         "support",
@@ -103,6 +107,7 @@ ROOMS = {
         "studies.comparisons",
         "studies.hindsight",
         "studies.plans",
+        "studies.topology",
         "studies",
         "pages",
         "cli",

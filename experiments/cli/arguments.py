@@ -42,6 +42,7 @@ COMMANDS = {
     "export": "goodalloc.experiments.cli.export:export_command",
     "view": "goodalloc.experiments.cli.export:view_command",
     "room": "goodalloc.experiments.cli.room:room_command",
+    "topology": "goodalloc.experiments.cli.topology:topology_command",
     "generate": "goodalloc.experiments.cli.solve:generate_command",
     "compare": "goodalloc.experiments.cli.compare:compare_command",
     "gap": "goodalloc.experiments.cli.compare:gap_command",
@@ -328,6 +329,26 @@ def _add_room(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=number(0.0), help="time limit (default: none)")
 
 
+def _add_topology(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help=FILE_HELP)
+    parser.add_argument("tree", help="a topology file, which names its nodes and jobs")
+    parser.add_argument(
+        "--placement",
+        choices=("exact", "best_fit", "least_free", "most_free", "balanced"),
+        default="exact",
+        help="decide with a proof, or place the optimum without the tree as Kubernetes' schedulers "
+        "do (default: exact)",
+    )
+    parser.add_argument("--seconds", type=number(0.0), help="time limit (default: none)")
+    parser.add_argument(
+        "--gap",
+        type=number(0.0, strict=False),
+        default=DEFAULT_GAP,
+        help="relative gap that counts as optimal (default: 1e-9)",
+    )
+    parser.add_argument("--out", metavar="FILE", help="file of the allocation (default: none)")
+
+
 def _add_view(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "path",
@@ -359,6 +380,7 @@ GROUPED: dict[str, dict[str, tuple[str, Callable[[argparse.ArgumentParser], None
         "compare": ("decide one instance with several solvers", _add_compare),
         "gap": ("run the gap benchmark; resumes", _add_gap),
         "room": ("make room for a gang by moving or stopping jobs", _add_room),
+        "topology": ("decide one instance on a tree of racks and pods", _add_topology),
         "demo": ("a short demonstration", _add_demo),
     },
     "make and check": {

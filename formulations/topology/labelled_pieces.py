@@ -246,9 +246,7 @@ class _Labelled:
             label=lambda i: f"{self.jobs[mine[i]]}_{place}",
         )
         builder.add_entries(rows[np.searchsorted(mine, owner)], columns, 1.0)
-        builder.add_entries(
-            rows[np.searchsorted(mine, whose)], self.slots.taken[chosen], -1.0
-        )
+        builder.add_entries(rows[np.searchsorted(mine, whose)], self.slots.taken[chosen], -1.0)
         return columns, owner, domain
 
     def add_uplinks(self, pieces: JobPieces, place: int, most: int) -> None:
@@ -283,7 +281,5 @@ class _Labelled:
             outer[self.domain[level]] = self.domain[place]
             at = np.searchsorted(cells, holder * domains + outer[inner])
             at = np.minimum(at, max(cells.size - 1, 0))
-            here = (
-                cells[at] == holder * domains + outer[inner] if cells.size else np.zeros(0, bool)
-            )
+            here = cells[at] == holder * domains + outer[inner] if cells.size else np.zeros(0, bool)
             builder.add_entries(rows[at[here]], column[here], -nodes[at[here]])

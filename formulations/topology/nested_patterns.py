@@ -264,14 +264,14 @@ class _Nested:
                 continue
             domains = np.bincount(nodes, minlength=most + 1).astype(float)
             rows = builder.add_rows(
-                "domain_slot", most + 1, lower=-domains, label=lambda i, p=place: f"{p}_{i}"
+                "domain_slot", most + 1, lower=-domains, label=f"{place}_{{}}".format
             )
             cuts = [(s, a) for s in range(2, most + 1) for a in range(1, s // 2 + 1)]
             columns = builder.add_columns(
                 "domain_cut",
                 len(cuts),
                 upper=float(nodes.sum()),
-                label=lambda i, p=place: f"{p}_{i}",
+                label=f"{place}_{{}}".format,
             )
             for column, (s, a) in zip(columns.tolist(), cuts, strict=True):
                 builder.add_entries(rows[[s, a, s - a]], column, [-1.0, 1.0, 1.0])
@@ -298,9 +298,7 @@ class _Nested:
         np.maximum.at(nodes, of_domain, np.bincount(domain))
         upper = (most * count).astype(float)
         uses = builder.add_columns("uses", groups, upper=upper, label=lambda i: f"{place}_{i}")
-        rows = builder.add_rows(
-            "uplink_pieces", groups, upper=0.0, label=lambda i: f"{place}_{i}"
-        )
+        rows = builder.add_rows("uplink_pieces", groups, upper=0.0, label=lambda i: f"{place}_{i}")
         builder.add_entries(rows[:, None], self.passed[place], 1.0)
         builder.add_entries(rows, uses, -nodes)
         rows = builder.add_rows("uplink", groups, upper=upper, label=lambda i: f"{place}_{i}")

@@ -83,12 +83,14 @@ def topology_choices(round_: TopologyRound, *, prune: bool = True) -> Choices:
 
 def level_of_choices(round_: TopologyRound, choices: Choices) -> Int[Indices, " choices"]:
     """Return the position of the level of every choice (`Topology.level_names`); 1 on one node."""
-    return choices.mode - choices.job * (round_.domain.shape[0] - 1) + 1
+    level: Indices = choices.mode - choices.job * (round_.domain.shape[0] - 1) + 1
+    return level
 
 
 def _held_mode(round_: TopologyRound, jobs: Indices) -> Indices:
     """Return the mode in which jobs run now."""
-    return np.maximum(round_.level_of(round_.instance.current)[jobs] - 1, 0)
+    mode: Indices = np.maximum(round_.level_of(round_.instance.current)[jobs] - 1, 0)
+    return mode
 
 
 def _allowed(
@@ -121,9 +123,11 @@ def _best_below(value: Float[Floats, "... gpus"], least: float) -> Float[Floats,
     """Return the best value of any smaller number of GPUs, at least `least`."""
     best = np.maximum.accumulate(value, axis=-1)
     none = np.full((*value.shape[:-1], 1), least)
-    return np.maximum(np.concatenate([none, best[..., :-1]], axis=-1), least)
+    below: Floats = np.maximum(np.concatenate([none, best[..., :-1]], axis=-1), least)
+    return below
 
 
 def _from_above(value: Float[Floats, "jobs levels gpus"]) -> Float[Floats, "jobs levels gpus"]:
     """Return the best value of a level and all that are higher."""
-    return np.maximum.accumulate(value[:, ::-1], axis=1)[:, ::-1]
+    best: Floats = np.maximum.accumulate(value[:, ::-1], axis=1)[:, ::-1]
+    return best

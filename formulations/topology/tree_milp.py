@@ -8,18 +8,18 @@ Job *j* takes one choice *i* of :math:`A_j`: nothing, what it holds, or :math:`K
 .. math::
 
     \min \sum_j \sum_{i \in A_j} c_i x_i \quad \text{s.t.} \quad
-    & \sum_{i \in A_j} x_i = 1                                                   && \forall j   (1) \\
+    & \sum_{i \in A_j} x_i = 1  && \forall j   (1) \\
     & \textstyle\sum_v y_{jv} = \sum_i K_i x_i, \quad
-      z_{jv} \le y_{jv} \le G_v z_{jv}                                           && \forall j, v (2) \\
+      z_{jv} \le y_{jv} \le G_v z_{jv}  && \forall j, v (2) \\
     & x_{j,one} + 2 x_{j,several} \le \textstyle\sum_v z_{jv}
-      \le x_{j,one} + N_{max} x_{j,several}                                      && \forall j   (3) \\
+      \le x_{j,one} + N_{max} x_{j,several}  && \forall j   (3) \\
     & \textstyle\sum_d g_{jld} = \sum_{i : l_i = l} x_i, \quad
-      z_{jv} \le x_{j,one} + \sum_l g_{j,l,d(v,l)}                               && \forall j, v (4) \\
-    & \textstyle\sum_j (y_{jv} + h_{jv} k_j) \le G_v                             && \forall v   (5) \\
+      z_{jv} \le x_{j,one} + \sum_l g_{j,l,d(v,l)}  && \forall j, v (4) \\
+    & \textstyle\sum_j (y_{jv} + h_{jv} k_j) \le G_v  && \forall v   (5) \\
     & \textstyle\sum_j (w_{jv} + k_j [h_{jv} > 0, h_j \text{ on several}]) \le 1, \quad
-      w_{jv} \ge z_{jv} + x_{j,several} - 1                                      && \forall v   (6) \\
+      w_{jv} \ge z_{jv} + x_{j,several} - 1  && \forall v   (6) \\
     & e_{jd} \ge z_{jv} - x_{j,one} - \textstyle\sum_{d' \subseteq d} g_{jl'd'}, \quad
-      \sum_j (e_{jd} + k_j [h_j \text{ crosses } d]) \le U_d                     && \forall d   (7)
+      \sum_j (e_{jd} + k_j [h_j \text{ crosses } d]) \le U_d  && \forall d   (7)
 
 with the choice :math:`k_j` to keep the :math:`h_{jv}` GPUs that the job holds, (6) where
 interference is avoided and (7) for domains whose uplink is limited. The choices are by default

@@ -66,9 +66,7 @@ def pack_tree(
     taken = np.flatnonzero(values[: len(choices)] > 0)
     keepers = choices.job[taken[choices.kind[taken] == Kind.KEEP]]
     kept = instance.current.rows(keepers)
-    entries = list(
-        zip(kept.job.tolist(), kept.node.tolist(), kept.replicas.tolist(), strict=True)
-    )
+    entries = list(zip(kept.job.tolist(), kept.node.tolist(), kept.replicas.tolist(), strict=True))
     slots, whole = _free_nodes(labelled.slots, values)
     pieces = _take_pieces(labelled.slots, values, slots, whole)
     for (_, size), nodes in whole.items():

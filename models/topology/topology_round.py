@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.mode import Mode, SpeedupTable
 from goodalloc.models.round.objective import fitness, utilities
 from goodalloc.models.support.validation import require_number
@@ -24,6 +23,7 @@ from goodalloc.models.topology.level_speeds import level_speedups
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Int
 
+    from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
     from goodalloc.models.support.array_types import Flags, Floats, Indices
     from goodalloc.models.topology.topology import Topology

@@ -12,11 +12,16 @@ from goodalloc.formulations.topology.topology_choices import topology_choices
 from goodalloc.models.round.starved_jobs import starvation_of
 from goodalloc.models.topology.topology_feasibility import topology_violations
 from goodalloc.models.topology.topology_round import topology_fitness
+from goodalloc.solvers.exact.highs import solve_highs
 from goodalloc.solvers.interface.result import Evidence, Result, Status
 from goodalloc.solvers.interface.stop import Stop, proves
 from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.power_mean.hierarchy import maximise_power_mean
+from goodalloc.solvers.topology.greedy_placement import ALGORITHMS, greedy_placement
 from goodalloc.solvers.topology.tree_oracles import BY_NODE, NodeOracle, TreeOracle
+
+#: Name of the stage that meets the first bound with an allocation at hand.
+GREEDY = "greedy placement"
 
 if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Allocation
@@ -40,8 +45,8 @@ def solve_tree(
         Limits; at the time limit or at Ctrl-C the best allocation so far is returned, with its
         bound.
     start
-        An allocation to fall back on, if the rules allow it; what runs now, or what may not be
-        moved, if None.
+        An allocation to begin with, beside what runs now and greedy placements of the optimum
+        without the tree.
     by_node
         Whether to decide by the node-indexed program, for few jobs and nodes; rounds in which
         interference is not avoided always are.
@@ -58,15 +63,15 @@ def solve_tree(
     >>> from goodalloc.models.topology import Level, Topology, TopologyRound
     >>> from goodalloc.solvers.topology import solve_tree
     >>> job = Job("a", SpeedupTable((1.0, 1.9), (0.0, 1.8)))
-    >>> instance = Instance(Cluster.uniform(nodes=4, gpus=1), (job,), Rules(restart_delay=0.0))
-    >>> topology = Topology.regular(4, [(Level("rack"), 2)], slowdown=10.0)
+    >>> instance = Instance(Cluster.uniform(nodes=3, gpus=1), (job,), Rules(restart_delay=0.0))
+    >>> topology = Topology.regular(3, [(Level("rack"), 2)], slowdown=10.0)
     >>> result = solve_tree(TopologyRound(instance, topology))
     >>> result.allocation.placements(), str(result.status)
     ([((0, 1), (1, 1))], 'optimal')
     """
     watch = Watch(stop or Stop())
     by_node = by_node or not round_.instance.rules.interference_avoidance
-    leveled = round_.leveled
+    leveled, first = round_.leveled, _first(round_, start, watch.stop)
     choices = topology_choices(round_)
     kind = NodeOracle if by_node else TreeOracle
     oracle = kind(leveled, choices, watch, round_=round_)
@@ -76,23 +81,32 @@ def solve_tree(
         leveled,
         choices.job,
         choices.utility,
-        start=round_.graded(_first(round_, start)),
+        start=round_.graded(first),
         gap=watch.stop.gap,
     )
     stages = oracle.stages if isinstance(oracle, TreeOracle) else [BY_NODE]
-    source = stages[-1] if stages else "start"
+    source = stages[-1] if stages else GREEDY
     return tree_result(
         round_, "tree", outcome.allocation, outcome.bound, source=source, watch=watch
     )
 
 
-def _first(round_: TopologyRound, start: Allocation | None) -> Allocation:
-    """Return an allocation that the rules allow: the given one, what runs, or what must stay."""
+def _first(round_: TopologyRound, start: Allocation | None, stop: Stop) -> Allocation:
+    """Return the best allocation at hand: given, running, what must stay, or placed greedily.
+
+    The latter places the optimum of the round without its tree; where it meets the first bound,
+    nothing else is solved.
+    """
     current = round_.instance.current
-    for candidate in (start, current):
-        if candidate is not None and not topology_violations(round_, candidate):
-            return candidate
-    return current.rows(np.flatnonzero(round_.instance.pinned))
+    candidates = [current.rows(np.flatnonzero(round_.instance.pinned)), current]
+    if start is not None:
+        candidates.append(start)
+    wanted = solve_highs(round_.instance, stop=stop, break_ties=False).allocation
+    if wanted is not None:
+        placed = (greedy_placement(round_, wanted, name) for name in ALGORITHMS)
+        candidates += [wanted, *placed]
+    allowed = [one for one in candidates if not topology_violations(round_, one)]
+    return max(allowed, key=lambda one: topology_fitness(round_, one))
 
 
 def tree_result(

@@ -82,9 +82,7 @@ class TreeOracle(ProgramOracle):
         guide = np.zeros(program.num_columns)
         guide[: len(choices)] = task.guide
         known = task.known * task.scale
-        decision = decide(
-            program, priced, watch, gap=task.scaled_gap, guide=guide, known=known
-        )
+        decision = decide(program, priced, watch, gap=task.scaled_gap, guide=guide, known=known)
         self.nodes += decision.nodes
         if known - decision.bound <= task.scaled_gap:
             return Reply(task.request.start, decision.bound / task.scale)
