@@ -41,8 +41,8 @@ COMMANDS = {
     "verify": "goodalloc.experiments.cli.verify:verify_command",
     "export": "goodalloc.experiments.cli.export:export_command",
     "view": "goodalloc.experiments.cli.export:view_command",
-    "room": "goodalloc.experiments.cli.room:room_command",
-    "topology": "goodalloc.experiments.cli.topology:topology_command",
+    "room": "goodalloc.experiments.cli.placement:room_command",
+    "topology": "goodalloc.experiments.cli.placement:topology_command",
     "generate": "goodalloc.experiments.cli.solve:generate_command",
     "compare": "goodalloc.experiments.cli.compare:compare_command",
     "gap": "goodalloc.experiments.cli.compare:gap_command",
@@ -336,16 +336,10 @@ def _add_topology(parser: argparse.ArgumentParser) -> None:
         "--placement",
         choices=("exact", "best_fit", "least_free", "most_free", "balanced"),
         default="exact",
-        help="decide with a proof, or place the optimum without the tree as Kubernetes' schedulers "
-        "do (default: exact)",
+        help="exact, or as Kubernetes' schedulers place the flat optimum (default: exact)",
     )
     parser.add_argument("--seconds", type=number(0.0), help="time limit (default: none)")
-    parser.add_argument(
-        "--gap",
-        type=number(0.0, strict=False),
-        default=DEFAULT_GAP,
-        help="relative gap that counts as optimal (default: 1e-9)",
-    )
+    parser.add_argument("--gap", type=number(0.0), default=DEFAULT_GAP, help="default: 1e-9")
     parser.add_argument("--out", metavar="FILE", help="file of the allocation (default: none)")
 
 

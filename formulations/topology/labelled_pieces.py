@@ -32,7 +32,7 @@ import numpy as np
 
 from goodalloc.formulations.basics.program import ProgramBuilder
 from goodalloc.formulations.gpu_rounds.choices import Kind
-from goodalloc.formulations.topology.topology_choices import level_of_choices
+from goodalloc.formulations.topology.tree_choices import level_of_choices
 from goodalloc.formulations.topology.tree_slots import (
     add_limits,
     add_tree_slots,

@@ -40,7 +40,7 @@ import pyomo.environ as pyo
 
 from goodalloc.formulations.basics.power_mean_cost import power_cost
 from goodalloc.formulations.gpu_rounds.choices import Kind
-from goodalloc.formulations.topology.topology_choices import level_of_choices, topology_choices
+from goodalloc.formulations.topology.tree_choices import level_of_choices, topology_choices
 from goodalloc.models.round.allocation import Allocation
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.formulations.gpu_rounds.choices import Kind
-from goodalloc.formulations.topology.topology_choices import level_of_choices
+from goodalloc.formulations.topology.tree_choices import level_of_choices
 from goodalloc.models.round.allocation import Allocation
 
 if TYPE_CHECKING:

@@ -21,10 +21,9 @@ from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.models.round.objective import mode_utilities
 from goodalloc.models.topology.topology_feasibility import topology_violations
 from goodalloc.models.topology.topology_round import topology_fitness
-from goodalloc.solvers.exact.highs import solve_highs
 from goodalloc.solvers.interface.stop import Stop
-from goodalloc.solvers.topology.greedy_placement import ALGORITHMS, greedy_placement
-from goodalloc.solvers.topology.solve_tree import solve_tree
+from goodalloc.solvers.topology.exact_tree import flat_optimum, solve_tree
+from goodalloc.solvers.topology.kueue_placement import ALGORITHMS, greedy_placement
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -109,7 +108,8 @@ def tree_row(
         As of `goodalloc.data.topology.generate_on_tree`.
     """
     round_ = generate_on_tree(seed, nodes, gpus, load=load, jobs=jobs, gangs=gangs)
-    wanted = solve_highs(round_.instance).require_allocation()
+    wanted = flat_optimum(round_)
+    assert wanted is not None  # without a limit of time
     table_seconds = _timed_table(round_)
     placed: dict[str, Allocation] = {"flat": wanted}
     placed |= {name: greedy_placement(round_, wanted, name) for name in ALGORITHMS}

@@ -18,7 +18,7 @@ from goodalloc.experiments.cli.main import main
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
-from tests.support.tiny_topologies import tiny_round
+from tests.support.small_rounds import tiny_tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,7 @@ GOOD = {
 @pytest.mark.parametrize("seed", range(40))
 def test_what_is_written_is_read(seed: int, tmp_path: Path) -> None:
     """Every kind of tree, and everything that jobs ask."""
-    round_ = tiny_round(seed)
+    round_ = tiny_tree(seed)
     write_topology(round_, tmp_path / "tree.json")
     found = read_topology(tmp_path / "tree.json", round_.instance)
     assert found.topology == round_.topology

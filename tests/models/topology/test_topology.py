@@ -20,7 +20,7 @@ from goodalloc.models.round.objective import fitness, mode_utilities, utility_ta
 from goodalloc.models.topology.topology import Level, Topology
 from goodalloc.models.topology.topology_feasibility import topology_violations
 from goodalloc.models.topology.topology_round import TopologyRound, topology_fitness
-from tests.support.tiny_topologies import tiny_round
+from tests.support.small_rounds import tiny_tree
 
 FOUR = Instance(Cluster.uniform(4, 2), (Job("a"), Job("b")))
 RACKS = Topology.regular(4, [(Level("rack"), 2)], 2.0)
@@ -76,7 +76,7 @@ def test_pinned_jobs_obey_the_tree_from_the_start() -> None:
 @given(st.integers(0, 400), st.integers(0, 10_000))
 def test_an_allocation_is_worth_no_more_on_a_slower_tree(seed: int, draw: int) -> None:
     """Nor does a tree without slowdowns change what one is worth, to the bit."""
-    round_ = tiny_round(seed)
+    round_ = tiny_tree(seed)
     random = np.random.default_rng(draw)
     shape = (round_.instance.num_jobs, round_.instance.cluster.num_nodes)
     allocation = Allocation.from_matrix(random.integers(0, 2, size=shape))
@@ -105,7 +105,7 @@ def test_utilities_keep_the_share_of_the_flat_round(fair_share: Any) -> None:
 @given(st.integers(0, 400), st.integers(0, 10_000))
 def test_the_checker_finds_what_arrays_find(seed: int, draw: int) -> None:
     """Levels that jobs require and uplinks, counted in another way."""
-    round_ = tiny_round(seed)
+    round_ = tiny_tree(seed)
     random = np.random.default_rng(draw)
     shape = (round_.instance.num_jobs, round_.instance.cluster.num_nodes)
     allocation = Allocation.from_matrix(random.integers(0, 2, size=shape))

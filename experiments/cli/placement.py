@@ -1,22 +1,33 @@
-"""Command `room`: make room for a gang in a running cluster, by moving or by stopping jobs."""
+"""Commands `room` and `topology`: room for a gang in a running cluster, and rounds on a tree.
+
+`room` moves or stops jobs; `topology` decides exactly, or by a scheduler's placement.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
+from goodalloc.data.files.allocation import write_allocation
 from goodalloc.data.rounds.benchmark_set import find_instance
-from goodalloc.experiments.cli.output import FAILED, Output
+from goodalloc.data.topology.topology_file import read_topology
+from goodalloc.experiments.cli.output import FAILED, Output, check_distinct, check_target
 from goodalloc.experiments.reporting.report import text_table
 from goodalloc.models.making_room.room_plan import usable_nodes
 from goodalloc.solvers.interface.stop import Stop
+from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.making_room.defragment import fewest_moves, greedy_moves
 from goodalloc.solvers.making_room.preempt import greedy_preemption, least_preemption
+from goodalloc.solvers.topology.exact_tree import flat_optimum, solve_tree, tree_result
+from goodalloc.solvers.topology.kueue_placement import greedy_placement
 
 if TYPE_CHECKING:
     import argparse
 
     from goodalloc.models.making_room.room_plan import RoomPlan
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.topology.topology_round import TopologyRound
+    from goodalloc.solvers.interface.result import Result
 
 
 def room_command(arguments: argparse.Namespace) -> Output:
@@ -36,7 +47,7 @@ def room_command(arguments: argparse.Namespace) -> Output:
     else:
         stop = Stop(seconds=arguments.seconds)
         plan = least_preemption(instance, arguments.gang, losses=costs, stop=stop)
-    return _output(instance, arguments, plan)
+    return _room_output(instance, arguments, plan)
 
 
 def job_costs(instance: Instance, kind: str) -> dict[int, float]:
@@ -57,7 +68,7 @@ def job_costs(instance: Instance, kind: str) -> dict[int, float]:
     return {job: float(replicas[job]) if kind == "gpus" else 1.0 for job in running}
 
 
-def _output(instance: Instance, arguments: argparse.Namespace, plan: RoomPlan) -> Output:
+def _room_output(instance: Instance, arguments: argparse.Namespace, plan: RoomPlan) -> Output:
     """Return the plan as text and data."""
     names, nodes = [job.name for job in instance.jobs], instance.cluster.node_names
     held = instance.current.placements()
@@ -112,3 +123,59 @@ def _why_none(instance: Instance, arguments: argparse.Namespace, plan: RoomPlan)
     if plan.proven:
         return f"no {arguments.by} make room for the gang, which is proved"
     return "no room for the gang was found within the time limit"
+
+
+def topology_command(arguments: argparse.Namespace) -> Output:
+    """Decide a round on a tree; exit code 1 if no allocation is found."""
+    check_target(arguments.out)
+    check_distinct(arguments.file, arguments.tree, arguments.out)
+    round_ = read_topology(arguments.tree, find_instance(arguments.file))
+    stop = Stop(seconds=arguments.seconds, gap=arguments.gap)
+    if arguments.placement == "exact":
+        result = solve_tree(round_, stop=stop)
+    else:
+        watch = Watch(stop)
+        wanted = flat_optimum(round_, stop)
+        if wanted is None:
+            return Output("no optimum without the tree was found within the time limit", {}, FAILED)
+        placed = greedy_placement(round_, wanted, arguments.placement)
+        result = tree_result(round_, arguments.placement, placed, math.inf, source="", watch=watch)
+    if arguments.out is not None and result.allocation is not None:
+        write_allocation(result.allocation, round_.instance, arguments.out)
+    return _topology_output(round_, result)
+
+
+def _topology_output(round_: TopologyRound, result: Result) -> Output:
+    """Return a result as text and data."""
+    allocation = result.allocation
+    bounded = math.isfinite(result.bound)
+    data: dict[str, Any] = {
+        "solver": result.solver,
+        "status": str(result.status),
+        "fitness": None if allocation is None else result.fitness,
+        "bound": result.bound if bounded else None,
+        "gap": result.gap if bounded and allocation is not None else None,
+        "proved_by": result.bound_source,
+        "starved": result.starved,
+        "seconds": result.solve_seconds,
+    }
+    if allocation is None:
+        return Output("no allocation was found within the time limit", data, FAILED)
+    level, names = round_.level_of(allocation), round_.topology.level_names
+    runs, gpus = allocation.job_replicas > 0, allocation.job_replicas
+    rows = [
+        {
+            "level": name,
+            "jobs": int((runs & (level == place)).sum()),
+            "GPUs": int(gpus[runs & (level == place)].sum()),
+        }
+        for place, name in enumerate(names)
+    ]
+    data["levels"] = rows
+    proof = f"bound {result.bound:.6g}, gap {result.gap:.1e}, proved by {result.bound_source}"
+    return Output(
+        f"{text_table(rows, tuple(rows[0]))}\n\n{result.status}: fitness {result.fitness:.6g}, "
+        f"{proof if bounded else 'without a bound'}, {result.starved} of "
+        f"{round_.instance.num_jobs} jobs hold nothing, {result.solve_seconds:.2g} s",
+        data,
+    )

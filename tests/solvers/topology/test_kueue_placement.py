@@ -13,8 +13,8 @@ from goodalloc.models.topology.topology_feasibility import topology_violations
 from goodalloc.models.topology.topology_round import TopologyRound, topology_fitness
 from goodalloc.solvers.exact.highs import solve_highs
 from goodalloc.solvers.topology.brute_force import topology_brute_force
-from goodalloc.solvers.topology.greedy_placement import ALGORITHMS, greedy_placement, shares_of
-from tests.support.tiny_topologies import tiny_round
+from goodalloc.solvers.topology.kueue_placement import ALGORITHMS, greedy_placement, shares_of
+from tests.support.small_rounds import tiny_tree
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_shares_are_those_of_the_document(
 def test_placements_obey_the_rules_and_never_beat_the_optimum(algorithm: str) -> None:
     """On tiny rounds, with and without interference avoidance."""
     for seed in range(40):
-        round_ = tiny_round(seed, avoidance=seed % 3 > 0)
+        round_ = tiny_tree(seed, avoidance=seed % 3 > 0)
         wanted = solve_highs(round_.instance).require_allocation()
         placed = greedy_placement(round_, wanted, algorithm)  # type: ignore[arg-type]
         assert not topology_violations(round_, placed), seed
@@ -61,7 +61,7 @@ def test_a_job_goes_to_the_lowest_level_with_room() -> None:
 
 def test_an_unknown_algorithm_is_refused() -> None:
     """With the names of those that there are."""
-    round_ = tiny_round(0)
+    round_ = tiny_tree(0)
     wanted = Allocation.empty(round_.instance.num_jobs, round_.instance.cluster.num_nodes)
     with pytest.raises(ValueError, match="best_fit"):
         greedy_placement(round_, wanted, "worst_fit")  # type: ignore[arg-type]

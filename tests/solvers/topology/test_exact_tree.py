@@ -11,7 +11,7 @@ from goodalloc.data.topology.tree_rounds import generate_on_tree
 from goodalloc.formulations.basics.power_mean_cost import fitness_from_cost, power_cost
 from goodalloc.formulations.topology.labelled_pieces import build_labelled
 from goodalloc.formulations.topology.nested_patterns import build_nested
-from goodalloc.formulations.topology.topology_choices import topology_choices
+from goodalloc.formulations.topology.tree_choices import topology_choices
 from goodalloc.formulations.topology.tree_packing import pack_tree
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.topology.topology import Topology
@@ -24,11 +24,10 @@ from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.milp.highs_program import run_mixed_integer, run_relaxation
 from goodalloc.solvers.power_mean.hierarchy import maximise_power_mean
 from goodalloc.solvers.topology.brute_force import topology_brute_force
-from goodalloc.solvers.topology.solve_tree import solve_tree
+from goodalloc.solvers.topology.exact_tree import solve_tree
 from goodalloc.solvers.topology.tree_oracles import TreeOracle
 from tests.support.few import few
-from tests.support.small_rounds import gpu_round
-from tests.support.tiny_topologies import tiny_round
+from tests.support.small_rounds import gpu_round, tiny_tree
 
 #: Seeds of a test, so that one test is not a process of its own for each.
 BATCH = 50
@@ -38,7 +37,7 @@ BATCH = 50
 def test_the_nested_counts_are_as_good_as_brute_force(first: int) -> None:
     """For every power, on all kinds of tiny trees, from nothing; and the bound is reached."""
     for seed in range(first, first + BATCH):
-        round_ = tiny_round(seed)
+        round_ = tiny_tree(seed)
         _, best = topology_brute_force(round_)
         leveled, choices = round_.leveled, topology_choices(round_)
         oracle = TreeOracle(leveled, choices, Watch(Stop()), round_=round_)
@@ -55,7 +54,7 @@ def test_the_nested_counts_are_as_good_as_brute_force(first: int) -> None:
 def test_the_program_by_nodes_is_as_good_as_brute_force(first: int, avoidance: bool) -> None:
     """The Pyomo model, also where distributed jobs may share nodes."""
     for seed in range(first, first + BATCH):
-        round_ = tiny_round(seed, avoidance=avoidance)
+        round_ = tiny_tree(seed, avoidance=avoidance)
         _, best = topology_brute_force(round_)
         result = solve_tree(round_, by_node=True)
         assert result.status == Status.OPTIMAL, seed
@@ -66,7 +65,7 @@ def test_the_program_by_nodes_is_as_good_as_brute_force(first: int, avoidance: b
 def test_pieces_by_job_and_domain_are_exact_and_counts_a_relaxation(first: int) -> None:
     """All choices in one program, at p = -1; counts by domain are no better than merged ones."""
     for seed in range(first, first + BATCH):
-        round_ = tiny_round(seed, power=-1.0)
+        round_ = tiny_tree(seed, power=-1.0)
         _, best = topology_brute_force(round_)
         choices = topology_choices(round_)
         cost = power_cost(choices.utility, -1.0, best)

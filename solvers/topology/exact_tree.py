@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.formulations.topology.topology_choices import topology_choices
+from goodalloc.formulations.topology.tree_choices import topology_choices
 from goodalloc.models.round.starved_jobs import starvation_of
 from goodalloc.models.topology.topology_feasibility import topology_violations
 from goodalloc.models.topology.topology_round import topology_fitness
-from goodalloc.solvers.exact.highs import solve_highs
 from goodalloc.solvers.interface.result import Evidence, Result, Status
 from goodalloc.solvers.interface.stop import Stop, proves
 from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.power_mean.hierarchy import maximise_power_mean
-from goodalloc.solvers.topology.greedy_placement import ALGORITHMS, greedy_placement
+from goodalloc.solvers.topology.kueue_placement import ALGORITHMS, greedy_placement
 from goodalloc.solvers.topology.tree_oracles import BY_NODE, NodeOracle, TreeOracle
 
 #: Name of the stage that meets the first bound with an allocation at hand.
@@ -91,6 +90,19 @@ def solve_tree(
     )
 
 
+def flat_optimum(round_: TopologyRound, stop: Stop | None = None) -> Allocation | None:
+    """Return the optimum of a round without its tree; None if none is found in time.
+
+    Parameters
+    ----------
+    round_, stop
+        The round, and limits.
+    """
+    from goodalloc.solvers.exact.highs import solve_highs  # a long chain of imports
+
+    return solve_highs(round_.instance, stop=stop).allocation
+
+
 def _first(round_: TopologyRound, start: Allocation | None, stop: Stop) -> Allocation:
     """Return the best allocation at hand: given, running, what must stay, or placed greedily.
 
@@ -101,7 +113,7 @@ def _first(round_: TopologyRound, start: Allocation | None, stop: Stop) -> Alloc
     candidates = [current.rows(np.flatnonzero(round_.instance.pinned)), current]
     if start is not None:
         candidates.append(start)
-    wanted = solve_highs(round_.instance, stop=stop, break_ties=False).allocation
+    wanted = flat_optimum(round_, stop)
     if wanted is not None:
         placed = (greedy_placement(round_, wanted, name) for name in ALGORITHMS)
         candidates += [wanted, *placed]
