@@ -16,7 +16,7 @@ from goodalloc.solvers.interface.result import Evidence, Result, Status
 from goodalloc.solvers.interface.stop import Stop, proves
 from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.power_mean.hierarchy import maximise_power_mean
-from goodalloc.solvers.topology.kueue_placement import ALGORITHMS, greedy_placement
+from goodalloc.solvers.topology.kueue_placement import greedy_placement
 from goodalloc.solvers.topology.tree_oracles import BY_NODE, NodeOracle, TreeOracle
 
 #: Name of the stage that meets the first bound with an allocation at hand.
@@ -90,17 +90,19 @@ def solve_tree(
     )
 
 
-def flat_optimum(round_: TopologyRound, stop: Stop | None = None) -> Allocation | None:
+def flat_optimum(
+    round_: TopologyRound, stop: Stop | None = None, *, break_ties: bool = True
+) -> Allocation | None:
     """Return the optimum of a round without its tree; None if none is found in time.
 
     Parameters
     ----------
-    round_, stop
-        The round, and limits.
+    round_, stop, break_ties
+        The round, limits, and whether the stated rule chooses among equally good allocations.
     """
     from goodalloc.solvers.exact.highs import solve_highs  # a long chain of imports
 
-    return solve_highs(round_.instance, stop=stop).allocation
+    return solve_highs(round_.instance, stop=stop, break_ties=break_ties).allocation
 
 
 def _first(round_: TopologyRound, start: Allocation | None, stop: Stop) -> Allocation:
@@ -113,10 +115,9 @@ def _first(round_: TopologyRound, start: Allocation | None, stop: Stop) -> Alloc
     candidates = [current.rows(np.flatnonzero(round_.instance.pinned)), current]
     if start is not None:
         candidates.append(start)
-    wanted = flat_optimum(round_, stop)
+    wanted = flat_optimum(round_, stop, break_ties=False)
     if wanted is not None:
-        placed = (greedy_placement(round_, wanted, name) for name in ALGORITHMS)
-        candidates += [wanted, *placed]
+        candidates += [wanted, greedy_placement(round_, wanted)]
     allowed = [one for one in candidates if not topology_violations(round_, one)]
     return max(allowed, key=lambda one: topology_fitness(round_, one))
 
