@@ -26,6 +26,7 @@ ROOMS = {
         "hindsight",
         "plans",
         "making_room",
+        "topology",
     ),
     "data": (
         "documents",
@@ -39,6 +40,7 @@ ROOMS = {
         "classical",
         "plans",
         "library",
+        "topology",
         "derivation",
     ),
     "formulations": (
@@ -55,6 +57,7 @@ ROOMS = {
         "classical",
         "hindsight",
         "making_room",
+        "topology",
     ),
     "solvers": (
         "interface",
@@ -78,6 +81,7 @@ ROOMS = {
         "foresight",
         "plans",
         "making_room",
+        "topology",
     ),
     "experiments": (
         "support",
@@ -104,6 +108,7 @@ ROOMS = {
         "studies.comparisons",
         "studies.hindsight",
         "studies.plans",
+        "studies.topology",
         "pages",
         "library",
         "studies.library",

@@ -43,6 +43,7 @@ COMMANDS = {
     "export": "goodalloc.experiments.cli.rounds.export:export_command",
     "view": "goodalloc.experiments.cli.rounds.export:view_command",
     "room": "goodalloc.experiments.cli.rounds.room:room_command",
+    "topology": "goodalloc.experiments.cli.rounds.topology:topology_command",
     "library": "goodalloc.experiments.cli.library:library_command",
     "generate": "goodalloc.experiments.cli.rounds.generate:generate_command",
     "compare": "goodalloc.experiments.cli.rounds.compare:compare_command",
@@ -335,6 +336,20 @@ def _add_room(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=number(0.0), help="time limit (default: none)")
 
 
+def _add_topology(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help=FILE_HELP)
+    parser.add_argument("tree", help="a topology file, which names its nodes and jobs")
+    parser.add_argument(
+        "--placement",
+        choices=("exact", "best_fit", "least_free", "most_free", "balanced"),
+        default="exact",
+        help="exact, or as Kubernetes' schedulers place the flat optimum (default: exact)",
+    )
+    parser.add_argument("--seconds", type=number(0.0), help="time limit (default: none)")
+    parser.add_argument("--gap", type=number(0.0), default=DEFAULT_GAP, help="default: 1e-9")
+    parser.add_argument("--out", metavar="FILE", help="file of the allocation (default: none)")
+
+
 def _add_view(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "path",
@@ -367,6 +382,7 @@ GROUPED: dict[str, dict[str, tuple[str, Callable[[argparse.ArgumentParser], None
         "gap": ("run the gap benchmark; resumes", _add_gap),
         "library": ("the library of rounds: list, run a solver, verify, rank", add_library),
         "room": ("make room for a gang by moving or stopping jobs", _add_room),
+        "topology": ("decide one instance on a tree of racks and pods", _add_topology),
         "demo": ("a short demonstration", _add_demo),
     },
     "make and check": {

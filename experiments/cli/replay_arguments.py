@@ -52,7 +52,7 @@ what:
                     aiturbo-replay, aiturbo-conditions; aiturbo
   other systems     allox, hesrpt, slaq, themis, themis-auctions, themis-searches, gandiva,
                     antman, time-shares, gavel, gavel-cost, gavel-levels, gavel-load,
-                    gavel-packing, traces, arena, making-room, library,
+                    gavel-packing, traces, arena, making-room, topology, library,
                     library-ablation, library-rounds; family compares all policies,
                     profile-fits the models that ship, profile-parts what a profiler adds
   training here     digits-efficiency, adaptive-batch, elastic; training

@@ -314,6 +314,12 @@ OTHERS: Mapping[str, Entry] = {
         minutes=8,
         clocked=("solver_seconds",),
     ),
+    "topology": Entry(
+        "Rounds on trees of racks and pods: exact decisions beside the placements of Kubernetes",
+        "topology.on_trees:ON_TREES",
+        minutes=3,
+        clocked=("table_seconds", "exact_seconds"),
+    ),
     "arena": Entry(
         "Jobs that choose execution plans: Arena beside Sia, Gavel and exact decisions",
         "plans.arena_replay:ARENA",

@@ -1,0 +1,5 @@
+"""Trees of clusters as files, and seeded rounds on standard trees."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

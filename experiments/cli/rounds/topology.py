@@ -1,0 +1,80 @@
+"""Command `topology`: decide a round on a tree, exactly or by a scheduler's placement."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from goodalloc.data.files.allocation import write_allocation
+from goodalloc.data.rounds.any_round import find_round
+from goodalloc.data.topology.topology_file import read_topology
+from goodalloc.experiments.cli.output import FAILED, Output, check_distinct, check_target
+from goodalloc.experiments.cli.rounds.columns import require_reader
+from goodalloc.experiments.reporting.report import text_table
+from goodalloc.solvers.interface.stop import Stop
+from goodalloc.solvers.interface.watch import Watch
+from goodalloc.solvers.topology.exact_tree import flat_optimum, solve_tree, tree_result
+from goodalloc.solvers.topology.kueue_placement import greedy_placement
+
+if TYPE_CHECKING:
+    import argparse
+
+    from goodalloc.models.topology.topology_round import TopologyRound
+    from goodalloc.solvers.interface.result import Result
+
+
+def topology_command(arguments: argparse.Namespace) -> Output:
+    """Decide a round on a tree; exit code 1 if no allocation is found."""
+    check_target(arguments.out)
+    check_distinct(arguments.file, arguments.tree, arguments.out)
+    require_reader(arguments.file)
+    round_ = read_topology(arguments.tree, find_round(arguments.file))
+    stop = Stop(seconds=arguments.seconds, gap=arguments.gap)
+    if arguments.placement == "exact":
+        result = solve_tree(round_, stop=stop)
+    else:
+        watch = Watch(stop)
+        wanted = flat_optimum(round_, stop)
+        if wanted is None:
+            return Output("no optimum without the tree was found within the time limit", {}, FAILED)
+        placed = greedy_placement(round_, wanted, arguments.placement)
+        result = tree_result(round_, arguments.placement, placed, math.inf, source="", watch=watch)
+    if arguments.out is not None and result.allocation is not None:
+        write_allocation(result.allocation, round_.instance, arguments.out)
+    return _topology_output(round_, result)
+
+
+def _topology_output(round_: TopologyRound, result: Result) -> Output:
+    """Return a result as text and data."""
+    allocation = result.allocation
+    bounded = math.isfinite(result.bound)
+    data: dict[str, Any] = {
+        "solver": result.solver,
+        "status": str(result.status),
+        "fitness": None if allocation is None else result.fitness,
+        "bound": result.bound if bounded else None,
+        "gap": result.gap if bounded and allocation is not None else None,
+        "proved_by": result.bound_source,
+        "starved": result.starved,
+        "seconds": result.solve_seconds,
+    }
+    if allocation is None:
+        return Output("no allocation was found within the time limit", data, FAILED)
+    level, names = round_.level_of(allocation), round_.topology.level_names
+    runs, gpus = allocation.job_replicas > 0, allocation.job_replicas
+    rows = [
+        {
+            "level": name,
+            "jobs": int((runs & (level == place)).sum()),
+            "GPUs": int(gpus[runs & (level == place)].sum()),
+        }
+        for place, name in enumerate(names)
+    ]
+    data["levels"] = rows
+    proof = f"bound {result.bound:.6g}, gap {result.gap:.1e}, proved by {result.bound_source}"
+    return Output(
+        f"{text_table(rows, tuple(rows[0]))}\n\n{result.status}: fitness {result.fitness:.6g}, "
+        f"{proof if bounded else 'without a bound'}, {result.starved} of "
+        f"{round_.instance.num_jobs} jobs hold nothing, {result.solve_seconds:.2g} s",
+        data,
+    )

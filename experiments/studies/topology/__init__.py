@@ -1,0 +1,1 @@
+"""Studies of clusters that are trees."""

@@ -1,0 +1,253 @@
+"""Rounds on trees of islands, racks and pods: the exact road, and Kubernetes' placements beside it.
+
+Settled rounds, in which a tenth of the jobs require one rack: with many jobs (by number, three
+sizes, with and without gangs of two nodes), and with few (by load, the GPUs that jobs ask for over
+those that there are). The heuristics place the numbers of GPUs of the optimum of the round without
+its tree, which stands beside them.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from goodalloc.data.topology.tree_rounds import generate_on_tree
+from goodalloc.experiments.reporting.plots import COLOURS, figure_of, new_axes
+from goodalloc.experiments.reporting.table_numbers import rounded
+from goodalloc.experiments.studies.framework.reproduction import Reproduction
+from goodalloc.models.round.objective import mode_utilities
+from goodalloc.models.topology.topology_feasibility import topology_violations
+from goodalloc.models.topology.topology_round import topology_fitness
+from goodalloc.solvers.interface.stop import Stop
+from goodalloc.solvers.topology.exact_tree import flat_optimum, solve_tree
+from goodalloc.solvers.topology.kueue_placement import ALGORITHMS, greedy_placement
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from goodalloc.experiments.studies.framework.records import Rows
+    from goodalloc.experiments.studies.framework.reproduction import Plan
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.topology.topology_round import TopologyRound
+
+#: Nodes, GPUs of each, jobs, and share of gangs of the rounds by number.
+SIZES = (
+    (16, 4, 160, 0.0),
+    (128, 4, 500, 0.0),
+    (512, 4, 2000, 0.0),
+    (16, 16, 160, 0.02),
+    (128, 8, 500, 0.05),
+    (512, 8, 2000, 0.05),
+)
+QUICK_SIZES = SIZES[:1]
+
+#: Nodes, GPUs of each, and loads of the rounds by load.
+SMALL, LOADS, QUICK_LOADS = (16, 4), (0.25, 0.5, 0.75, 1.0, 1.5), (0.25, 0.5)
+
+#: Gap at which a round counts as decided, and the time that it may take.
+GAP, SECONDS = 1e-6, 30.0
+
+
+class TreeRow(NamedTuple):
+    """One round.
+
+    Attributes
+    ----------
+    nodes, gpus_per_node, seed
+        The cluster.
+    load
+        GPUs asked for over those there are; None for rounds by number.
+    jobs, gangs
+        Number of jobs, and the share of gangs among them.
+    fitness, bound
+        Fitness of the exact road, and its bound.
+    stage
+        What proved it.
+    table_seconds, exact_seconds
+        Time for the utilities by level, and for the decision.
+    flat, best_fit, least_free, most_free, balanced
+        Fitness of the placements; `flat` is the optimum without the tree, empty where that breaks a
+        rule of the tree.
+    """
+
+    nodes: int
+    gpus_per_node: int
+    seed: int
+    load: float | None
+    jobs: int
+    gangs: float
+    fitness: float
+    bound: float
+    stage: str
+    table_seconds: float
+    exact_seconds: float
+    flat: float | None
+    best_fit: float | None
+    least_free: float | None
+    most_free: float | None
+    balanced: float | None
+
+
+def tree_row(
+    nodes: int,
+    gpus: int,
+    seed: int,
+    *,
+    load: float | None = None,
+    jobs: int | None = None,
+    gangs: float = 0.0,
+) -> TreeRow:
+    """Return one round, decided exactly and by each placement.
+
+    Parameters
+    ----------
+    nodes, gpus, seed, load, jobs, gangs
+        As of `goodalloc.data.topology.generate_on_tree`.
+    """
+    round_ = generate_on_tree(seed, nodes, gpus, load=load, jobs=jobs, gangs=gangs)
+    wanted = flat_optimum(round_)
+    assert wanted is not None  # without a limit of time
+    table_seconds = _timed_table(round_)
+    placed: dict[str, Allocation] = {"flat": wanted}
+    placed |= {name: greedy_placement(round_, wanted, name) for name in ALGORITHMS}
+    reached = {name: _fitness(round_, allocation) for name, allocation in placed.items()}
+    exact = solve_tree(round_, stop=Stop(seconds=SECONDS, gap=GAP)).raise_for_status()
+    return TreeRow(
+        nodes=nodes,
+        gpus_per_node=gpus,
+        seed=seed,
+        load=load,
+        jobs=round_.instance.num_jobs,
+        gangs=gangs,
+        fitness=rounded(exact.fitness, 12),
+        bound=rounded(exact.bound, 12),
+        stage=exact.bound_source,
+        table_seconds=rounded(table_seconds, 4),
+        exact_seconds=rounded(exact.solve_seconds, 4),
+        **{n: None if f is None else rounded(f, 12) for n, f in reached.items()},
+    )
+
+
+def _timed_table(round_: TopologyRound) -> float:
+    """Return the seconds in which the utilities by level are worked out, for the first time."""
+    begin = time.perf_counter()
+    mode_utilities(round_.leveled)
+    return time.perf_counter() - begin
+
+
+def _fitness(round_: TopologyRound, allocation: Allocation) -> float | None:
+    """Return the fitness of an allocation; None where it breaks a rule."""
+    if topology_violations(round_, allocation):
+        return None
+    return topology_fitness(round_, allocation)
+
+
+def _rows(plan: Plan) -> list[TreeRow]:
+    sizes, loads = (QUICK_SIZES, QUICK_LOADS) if plan.quick else (SIZES, LOADS)
+    return [
+        *(
+            tree_row(nodes, gpus, seed, jobs=jobs, gangs=gangs)
+            for nodes, gpus, jobs, gangs in sizes
+            for seed in plan.workloads
+        ),
+        *(tree_row(*SMALL, seed, load=load) for load in loads for seed in plan.workloads),
+    ]
+
+
+def gap_percent(row: TreeRow, name: str) -> float:
+    """Return the certified gap of a placement in per cent; NaN where it breaks a rule."""
+    reached = getattr(row, name)
+    return math.nan if reached is None else 100.0 * (1.0 - reached / row.bound)
+
+
+def _label(row: TreeRow) -> str:
+    if row.load is not None:
+        return f"load {row.load:g}"
+    return f"{row.jobs} jobs, {100 * row.gangs:g} % gangs"
+
+
+def summarise_trees(rows: list[TreeRow]) -> Rows:
+    """Return a row for every size or load."""
+    shown = []
+    for key in dict.fromkeys((row.nodes, _label(row)) for row in rows):
+        group = [row for row in rows if (row.nodes, _label(row)) == key]
+        proved = sum(row.fitness >= row.bound * (1 - GAP) for row in group)
+        gaps = {name: [gap_percent(row, name) for row in group] for name in ("flat", *ALGORITHMS)}
+        gaps = {name: [one for one in each if not math.isnan(one)] for name, each in gaps.items()}
+        shown.append(
+            {
+                "nodes": key[0],
+                "round": key[1],
+                "proved": f"{proved}/{len(group)}",
+                "largest_gap": max(1.0 - row.fitness / row.bound for row in group),
+                "exact_(s)": rounded(float(np.median([r.exact_seconds for r in group])), 3),
+                "worst_(s)": rounded(max(r.exact_seconds for r in group), 3),
+                "table_(s)": rounded(max(r.table_seconds for r in group), 3),
+                "flat_allowed": f"{len(gaps['flat'])}/{len(group)}",
+                **{
+                    f"{name}_%": rounded(float(np.mean(each)), 4) if each else None
+                    for name, each in gaps.items()
+                },
+                **{
+                    f"{name}_worst_%": rounded(max(each), 4) if each else None
+                    for name, each in gaps.items()
+                },
+            }
+        )
+    return shown
+
+
+def plot_trees(rows: list[TreeRow]) -> Figure:
+    """Draw the certified gaps of the placements by load, their means and every round."""
+    by_load = [row for row in rows if row.load is not None]
+    loads = sorted({row.load for row in by_load if row.load is not None})
+    ax = new_axes(8.0, 4.2)
+    names = {"flat": "optimum without the tree"} | {
+        name: name.replace("_", " ") for name in ALGORITHMS
+    }
+    for index, (name, label) in enumerate(names.items()):
+        offset = 0.12 * (index - 2)
+        every = [(loads.index(row.load), gap_percent(row, name)) for row in by_load if row.load]
+        means = [
+            np.mean([gap for at, gap in every if at == place and not math.isnan(gap)] or [np.nan])
+            for place in range(len(loads))
+        ]
+        ax.plot(
+            [at + offset for at, _ in every],
+            [gap for _, gap in every],
+            marker="os^Dv"[index],
+            color=COLOURS[index],
+            linestyle="none",
+            alpha=0.35,
+        )
+        ax.plot(
+            [place + offset for place in range(len(loads))],
+            means,
+            marker="os^Dv"[index],
+            color=COLOURS[index],
+            label=label,
+        )
+    ax.set_xticks(range(len(loads)), [f"{load:g}" for load in loads])
+    ax.set_xlabel("GPUs that jobs ask for over those of the cluster")
+    ax.set_ylabel("certified gap (%)")
+    ax.set_ylim(bottom=0.0)
+    ax.grid(axis="y", color="0.9")
+    ax.set_axisbelow(True)
+    ax.legend(fontsize="small")
+    return figure_of(ax)
+
+
+ON_TREES = Reproduction(
+    "Rounds on trees of racks and pods: exact decisions beside the placements of Kubernetes",
+    lambda _: (),
+    _rows,
+    lambda _, rows: plot_trees(rows),
+    shown=summarise_trees,
+    ignores=("pollux", "seeds", "artifact", "gaps"),
+    workloads=(1, 2, 3, 4, 5),
+    quick_workloads=(1,),
+    times=True,
+)

@@ -1,0 +1,10 @@
+from .labelled_pieces import LabelledProgram as LabelledProgram
+from .labelled_pieces import build_labelled as build_labelled
+from .nested_patterns import NestedProgram as NestedProgram
+from .nested_patterns import build_nested as build_nested
+from .tree_choices import level_of_choices as level_of_choices
+from .tree_choices import topology_choices as topology_choices
+from .tree_milp import build_tree_milp as build_tree_milp
+from .tree_milp import decode_tree as decode_tree
+from .tree_packing import domains_of_choices as domains_of_choices
+from .tree_packing import pack_tree as pack_tree

@@ -1,0 +1,9 @@
+from .level_speeds import slowed_model as slowed_model
+from .topology import CLUSTER as CLUSTER
+from .topology import NODE as NODE
+from .topology import Level as Level
+from .topology import Topology as Topology
+from .topology_feasibility import topology_violations as topology_violations
+from .topology_round import TopologyRound as TopologyRound
+from .topology_round import topology_fitness as topology_fitness
+from .topology_round import topology_utilities as topology_utilities

@@ -1,0 +1,230 @@
+"""Oracles over a round on a tree: requests answered by nested counts, or node by node.
+
+`TreeOracle` is the fast road, and takes it in stages, each of which proves the optimum if it can:
+
+1. all domains of a level counted together (`build_nested` with ``merged``): a few more rows than
+   without a tree. Its relaxation prices every choice, and its optimum bounds the round's. Then the
+   jobs that it chose are packed into the real domains; if they fit, the optimum is proved;
+2. if not, a *core* of choices, those of small reduced cost, with rows for every domain; if their
+   best do not pack, either,
+3. the core with the pieces of every job by itself, which is exact.
+
+A choice outside the core costs at least its reduced cost beyond the bound of stage 1, so that the
+core's best is the optimum once it is below that of every other; otherwise the core is widened, as
+in `goodalloc.solvers.milp.price_and_core`. `NodeOracle` knows rounds without interference
+avoidance, too.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyomo.environ as pyo
+
+from goodalloc.formulations.gpu_rounds.choices import Kind
+from goodalloc.formulations.topology.labelled_pieces import build_labelled
+from goodalloc.formulations.topology.nested_patterns import build_nested
+from goodalloc.formulations.topology.tree_milp import build_tree_milp, decode_tree
+from goodalloc.formulations.topology.tree_packing import domains_of_choices, pack_tree
+from goodalloc.solvers.milp.highs_program import TRUSTED, run_mixed_integer
+from goodalloc.solvers.milp.price_and_core import FIRST_CORE, WIDER, decide
+from goodalloc.solvers.power_mean.oracle import Reply
+from goodalloc.solvers.power_mean.program_oracle import ProgramOracle
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.basics.program import Program
+    from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.support.array_types import Flags, Floats, Indices
+    from goodalloc.models.topology.topology_round import TopologyRound
+    from goodalloc.solvers.power_mean.program_oracle import Task
+
+#: Names of the stages.
+MERGED, BY_DOMAIN, BY_JOB, BY_NODE = (
+    "merged domains",
+    "domains",
+    "pieces by job and domain",
+    "nodes",
+)
+
+#: Choices for each job in the first core: fewer make it harder to find what packs, not easier.
+FIRST_CHOICES = 3
+
+
+@dataclass
+class TreeOracle(ProgramOracle):
+    """Oracle of the fast road; interference is avoided.
+
+    Parameters
+    ----------
+    round_
+        The round.
+    stages
+        Stage that answered each request.
+    """
+
+    round_: TopologyRound = field(kw_only=True)
+    stages: list[str] = field(default_factory=list, kw_only=True)
+
+    def answer(self, task: Task) -> Reply:
+        """Decide a task: merged domains first, then a core with all of them."""
+        choices, watch = task.choices, self.watch
+        begin = watch.seconds
+        program = build_nested(
+            self.round_, choices, task.scaled_cost, merged=True, limits=task.limits
+        ).program
+        self.build_seconds += watch.seconds - begin
+        priced = np.ones(program.num_columns, dtype=bool)
+        priced[: len(choices)] = choices.kind != Kind.SEVERAL_NODES
+        guide = np.zeros(program.num_columns)
+        guide[: len(choices)] = task.guide
+        known = task.known * task.scale
+        decision = decide(program, priced, watch, gap=task.scaled_gap, guide=guide, known=known)
+        self.nodes += decision.nodes
+        if known - decision.bound <= task.scaled_gap:
+            return Reply(task.request.start, decision.bound / task.scale)
+        if decision.values is None or decision.reduced is None or decision.duals is None:
+            return Reply(None, decision.bound / task.scale)
+        taken = decision.values[: len(choices)] > 0.5
+        allocation = self._packed(choices.where(taken))
+        if allocation is not None or watch.limit is not None:
+            self.stages.append(MERGED)
+            return Reply(allocation, decision.bound / task.scale)
+        relaxed = dual_objective(program, decision.duals)
+        reduced = decision.reduced[: len(choices)]
+        return self._by_core(task, reduced, relaxed, decision.objective, decision.bound)
+
+    def _by_core(
+        self, task: Task, reduced: Floats, relaxed: float, objective: float, bound: float
+    ) -> Reply:
+        """Decide a task by cores of choices, and wider ones until the optimum is proved.
+
+        Parameters
+        ----------
+        task, reduced
+            The task, and the reduced cost of each of its choices with merged domains.
+        relaxed, objective, bound
+            Cost of that relaxation, of its best whole solution, and the bound that it proves.
+        """
+        best, cost = None, task.known * task.scale
+        several = min(FIRST_CHOICES * self.instance.num_jobs, reduced.size) - 1
+        delta = max(FIRST_CORE * task.scaled_gap, float(np.partition(reduced, several)[several]))
+        delta = max(delta, objective - relaxed + task.scaled_gap)
+        while self.watch.limit is None:
+            core = reduced <= delta
+            found, proven = self._within(task, core)
+            dropped = math.inf if core.all() else relaxed + delta
+            bound = max(bound, min(proven, dropped))
+            if found is not None:
+                new = self._cost_of(task.request, found) * task.scale
+                if new < cost or best is None:
+                    best, cost = found, min(new, cost)
+            if cost - bound <= task.scaled_gap or core.all() or proven == -math.inf:
+                break
+            wider = cost - relaxed + task.scaled_gap
+            if best is None:
+                more = min(WIDER * int(core.sum()), reduced.size - 1)
+                wider = min(wider, float(np.partition(reduced, more)[more]))
+            delta = max(wider, delta + task.scaled_gap)
+        return Reply(best or task.request.start, bound / task.scale)
+
+    def _within(self, task: Task, core: Flags) -> tuple[Allocation | None, float]:
+        """Return the best allocation within a core of choices, if any, and a bound for them."""
+        choices, cost = task.choices.where(core), task.scaled_cost[core]
+        limits = tuple((weights[core], most) for weights, most in task.limits)
+        nested = build_nested(self.round_, choices, cost, merged=False, limits=limits)
+        every = np.ones(nested.program.num_columns, dtype=bool)
+        decision = decide(nested.program, every, self.watch, gap=task.scaled_gap)
+        self.nodes += decision.nodes
+        if decision.values is None:
+            return None, decision.bound
+        taken = decision.values[: len(choices)] > 0.5
+        domains = domains_of_choices(self.round_, nested, decision.values)
+        allocation = self._packed(choices.where(taken), domains[taken])
+        if allocation is not None or self.watch.limit is not None:
+            self.stages.append(BY_DOMAIN)
+            return allocation, decision.bound
+        labelled = build_labelled(self.round_, choices, cost, limits=limits)
+        outcome = run_mixed_integer(labelled.program, self.watch, gap=task.scaled_gap)
+        self.nodes += outcome.nodes
+        self.stages.append(BY_JOB)
+        if outcome.values is None:
+            return None, max(decision.bound, outcome.bound)
+        allocation = self.round_.graded(pack_tree(self.round_, labelled, outcome.values))
+        return allocation, max(decision.bound, outcome.bound)
+
+    def _packed(self, taken: Choices, within: Indices | None = None) -> Allocation | None:
+        """Return an allocation with these choices, one for each job; None if there is none.
+
+        Parameters
+        ----------
+        taken
+            The choices.
+        within
+            Domain of its level that is to hold each job, tried first; sought if None.
+        """
+        if within is None and taken.of(Kind.SEVERAL_NODES).size:
+            nested = build_nested(self.round_, taken, np.zeros(len(taken)), merged=False)
+            outcome = run_mixed_integer(nested.program, self.watch, gap=0.5)
+            if outcome.values is None:
+                return None
+            within = domains_of_choices(self.round_, nested, outcome.values)
+        tries = [within] if within is None or (within < 0).all() else [within, None]
+        for domains in tries:
+            labelled = build_labelled(self.round_, taken, np.zeros(len(taken)), within=domains)
+            outcome = run_mixed_integer(labelled.program, self.watch, gap=0.5)
+            if outcome.values is not None:
+                return self.round_.graded(pack_tree(self.round_, labelled, outcome.values))
+        return None
+
+
+def dual_objective(program: Program, duals: Floats) -> float:
+    """Return the lower bound on a program's objective that prices of its rows prove.
+
+    Parameters
+    ----------
+    program, duals
+        A program, and the prices of its rows; those on an infinite side count as zero.
+    """
+    prices = np.where(
+        np.isfinite(np.where(duals > 0, program.row_lower, program.row_upper)), duals, 0.0
+    )
+    sides = np.where(prices > 0, program.row_lower, program.row_upper)
+    reduced = program.reduced_costs(prices)
+    ends = np.where(reduced > 0, program.lower, program.upper)
+    rows = np.where(prices != 0, sides, 0.0) @ prices
+    columns = np.where(reduced != 0, ends, 0.0) @ reduced
+    return float(rows + columns + program.offset)
+
+
+@dataclass
+class NodeOracle(ProgramOracle):
+    """Oracle of the node-indexed program; any rules, for few jobs on few nodes.
+
+    Parameters
+    ----------
+    round_
+        The round.
+    """
+
+    round_: TopologyRound = field(kw_only=True)
+
+    def answer(self, task: Task) -> Reply:
+        """Decide a task node by node."""
+        model = build_tree_milp(self.round_, task.choices, task.scaled_cost, task.limits)
+        solver: Any = pyo.SolverFactory("highs")
+        solver.options.update(
+            TRUSTED | {"mip_rel_gap": 0.0, "mip_abs_gap": task.scaled_gap, "threads": 1}
+        )
+        seconds = {} if math.isinf(self.watch.left) else {"timelimit": max(self.watch.left, 0.0)}
+        results = solver.solve(model, load_solutions=False, **seconds)
+        if results.solver.termination_condition == pyo.TerminationCondition.infeasible:
+            return Reply(None, math.inf)
+        bound = float(results.problem.lower_bound) / task.scale
+        if not len(results.solution):
+            return Reply(None, bound)
+        model.solutions.load_from(results)
+        return Reply(self.round_.graded(decode_tree(model, self.round_)), bound)
