@@ -63,7 +63,7 @@ def test_the_program_by_nodes_is_as_good_as_brute_force(first: int, avoidance: b
 
 @pytest.mark.parametrize("first", few(range(0, 1000, BATCH), 1))
 def test_pieces_by_job_and_domain_are_exact_and_counts_a_relaxation(first: int) -> None:
-    """All choices in one program, at p = -1; counts by domain are no better than merged ones."""
+    """All choices in one program, at p = -1; both ways to count bound the optimum."""
     for seed in range(first, first + BATCH):
         round_ = tiny_tree(seed, power=-1.0)
         _, best = topology_brute_force(round_)
@@ -76,13 +76,11 @@ def test_pieces_by_job_and_domain_are_exact_and_counts_a_relaxation(first: int) 
         allocation = pack_tree(round_, labelled, outcome.values)
         assert not topology_violations(round_, allocation), seed
         assert topology_fitness(round_, allocation) == pytest.approx(best, rel=1e-7), seed
-        bounds = []
         for merged in (False, True):
             program = build_nested(round_, choices, cost, merged=merged).program
             relaxed = run_relaxation(program, np.ones(program.num_columns, dtype=bool), watch)
-            bounds.append(fitness_from_cost(relaxed.objective, jobs, -1.0, best))
-        assert best <= bounds[0] * (1 + 1e-7), seed
-        assert bounds[0] <= bounds[1] * (1 + 1e-7) or round_.topology.limited_levels, seed
+            bound = fitness_from_cost(relaxed.objective, jobs, -1.0, best)
+            assert best <= bound * (1 + 1e-7), seed
 
 
 @pytest.mark.parametrize("seed", few(range(40), 6))
