@@ -12,24 +12,25 @@ from goodalloc.experiments.cli.replay_arguments import (
     add_reproduce,
     add_simulate,
 )
+from goodalloc.experiments.cli.round_arguments import (
+    add_check,
+    add_compare,
+    add_demo,
+    add_export,
+    add_gap,
+    add_generate,
+    add_room,
+    add_solve,
+    add_topology,
+    add_verify,
+    add_view,
+)
 from goodalloc.experiments.cli.training_arguments import (
     add_fit,
     add_launch,
     add_measure,
     add_schedule,
 )
-from goodalloc.experiments.cli.types import (
-    add_groups,
-    any_number,
-    gang,
-    gpus_per_node,
-    names,
-    number,
-    seeds,
-    split,
-    whole,
-)
-from goodalloc.models.support.tolerances import DEFAULT_GAP
 from goodalloc.models.support.validation import did_you_mean, literal
 
 if TYPE_CHECKING:
@@ -58,9 +59,6 @@ COMMANDS = {
     "launch": "goodalloc.experiments.cli.live:launch_command",
     "demo": "goodalloc.experiments.cli.rounds.compare:demo_command",
 }
-
-FILE_HELP = "an instance file, or the name of an instance that ships"
-COLUMNS_HELP = "; FILE.parquet for a round in columns, of up to a million jobs"
 
 
 class Parser(argparse.ArgumentParser):
@@ -114,283 +112,23 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_solve(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", help=FILE_HELP + COLUMNS_HELP)
-    parser.add_argument(
-        "--leximin",
-        action="store_true",
-        help="at power -inf: also maximise the second-least utility, then the third, …",
-    )
-    parser.add_argument(
-        "--solver", default="highs", help="name, or package.module:function (default: highs)"
-    )
-    parser.add_argument(
-        "--certificate",
-        metavar="FILE",
-        help="prove the bound by prices and write them, for `goodalloc verify`",
-    )
-    _add_limits(parser, seconds=None)
-    parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
-    parser.add_argument("--start", metavar="FILE", help="an allocation or result to start from")
-    parser.add_argument("--out", metavar="FILE", help="write the result to this file")
-    parser.add_argument(
-        "--cross-check",
-        choices=("scip",),
-        help="solve the node-indexed program with another solver, from a file, and compare; exit "
-        "code 1 if the two contradict each other",
-    )
-    parser.add_argument(
-        "--cross-check-seconds",
-        type=number(0.0),
-        default=60.0,
-        metavar="SECONDS",
-        help="time limit of the other solver (default: 60)",
-    )
-
-
-def _add_compare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", help=FILE_HELP)
-    _add_grid(parser)
-    _add_limits(parser, seconds=60.0)
-    parser.add_argument("--out", metavar="FOLDER", help="write table, results and picture there")
-
-
-def _add_gap(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--instances",
-        type=names,
-        nargs="+",
-        metavar="NAMES",
-        help="files or names of shipped instances (default: all that ship)",
-    )
-    parser.add_argument(
-        "--subset", type=whole(1), metavar="N", help="only the N smallest of these instances"
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="list the missing runs and their time limits"
-    )
-    _add_grid(parser)
-    _add_limits(parser, seconds=60.0)
-    parser.add_argument(
-        "--out",
-        metavar="FOLDER",
-        default="results/gap",
-        help="folder of the results; averages and figures cover all its runs by this version under "
-        "these limits, also earlier ones (default: results/gap)",
-    )
-
-
-def _add_generate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--workload",
-        choices=("pollux", "synergy"),
-        default="pollux",
-        help="evaluation whose jobs are drawn (default: pollux); synergy: rigid jobs with modes on "
-        "servers of 8 GPUs, 24 cores and 500 GB",
-    )
-    parser.add_argument(
-        "--split",
-        type=split,
-        metavar="IMAGE,LANGUAGE,SPEECH",
-        help="synergy: weights of the classes, as 20,70,10 (default: all models evenly)",
-    )
-    parser.add_argument(
-        "--several-gpus",
-        action="store_true",
-        help="synergy: jobs of 1, 2, 4 and 8 GPUs as often as published (default: of 1)",
-    )
-    parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
-    parser.add_argument("--jobs", type=whole(1), help="number of jobs")
-    parser.add_argument(
-        "--load", type=number(0.0), help="requested GPUs over GPUs of the cluster (default: 1)"
-    )
-    parser.add_argument("--nodes", type=whole(1), help="number of nodes (default: 16)")
-    parser.add_argument(
-        "--gpus-per-node", type=gpus_per_node, help="GPUs of each node (default: 4)"
-    )
-    add_groups(parser)
-    parser.add_argument(
-        "--memory", type=number(0.0), metavar="GB", help="memory of every node, with --cores"
-    )
-    parser.add_argument(
-        "--state", help="cold, running, disturbed, settled or scattered (default: cold)"
-    )
-    parser.add_argument("--rules", help="preset: default, osdi21 or sia (default: default)")
-    parser.add_argument(
-        "--power",
-        type=any_number,
-        help="power of the mean, such as 0, -10 or -inf (default: -1; synergy: 1)",
-    )
-    parser.add_argument(
-        "--interference-avoidance",
-        action=argparse.BooleanOptionalAction,
-        help="at most one distributed job a node (default: yes; synergy: no)",
-    )
-    parser.add_argument("--name", help="name of the instance")
-    parser.add_argument(
-        "--out",
-        metavar="FILE",
-        help="file of the instance (default: print it)" + COLUMNS_HELP,
-    )
-
-
-def _add_export(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", help=FILE_HELP)
-    parser.add_argument("--to", required=True, metavar="FILE", help="model.mps or model.lp")
-    parser.add_argument(
-        "--formulation",
-        choices=("pattern", "aggregate", "node"),
-        help="(default: pattern, or aggregate with modes or types of GPU)",
-    )
-
-
-def _add_check(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", help=FILE_HELP)
-    parser.add_argument("allocation", help="an allocation file or a result file")
-
-
-def _add_verify(parser: argparse.ArgumentParser) -> None:
-    _add_check(parser)
-    parser.add_argument("certificate", help="a certificate file")
-    parser.add_argument(
-        "--exact", action="store_true", help="calculate in rational numbers (smaller rounds)"
-    )
-    parser.add_argument(
-        "--resolved",
-        metavar="FILE",
-        help="write the instance with all models and rules spelt out, as the stand-alone "
-        "checker reads it",
-    )
-
-
-def _add_demo(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--seconds", type=number(0.0), default=15.0, help="time limit of a run (default: 15)"
-    )
-    parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
-    parser.add_argument(
-        "--solvers", type=names, nargs="+", metavar="NAMES", help="solvers, separated by commas"
-    )
-    parser.add_argument(
-        "--out",
-        metavar="FOLDER",
-        default="results/demo",
-        help="folder of the results (default: results/demo)",
-    )
-
-
-def _add_grid(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--solvers",
-        type=names,
-        nargs="+",
-        metavar="NAMES",
-        help="solvers, separated by commas (default: those that suit the instance)",
-    )
-    parser.add_argument(
-        "--seeds",
-        type=seeds,
-        nargs="+",
-        default=[(0,)],
-        metavar="SEEDS",
-        help="seeds, as 0,1,2 or 0-9 (default: 0)",
-    )
-
-
-def _add_limits(parser: argparse.ArgumentParser, seconds: float | None) -> None:
-    default = "none" if seconds is None else f"{seconds:g}"
-    parser.add_argument(
-        "--seconds", type=number(0.0), default=seconds, help=f"time limit (default: {default})"
-    )
-    parser.add_argument(
-        "--gap",
-        type=number(0.0, strict=False),
-        default=DEFAULT_GAP,
-        help="relative gap at which a solver stops as optimal (default: 1e-9)",
-    )
-
-
-def _add_room(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", help=FILE_HELP + ", of which the present placements count")
-    parser.add_argument(
-        "--gang",
-        type=gang,
-        required=True,
-        metavar="NODES:GPUS[:TYPE]",
-        help="number of nodes, GPUs on each, and their type where there are several",
-    )
-    parser.add_argument(
-        "--by",
-        choices=("moves", "stops"),
-        default="moves",
-        help="move jobs to other nodes, or stop some (default: moves)",
-    )
-    parser.add_argument(
-        "--cost",
-        choices=("jobs", "gpus", "service"),
-        default="jobs",
-        help="what a moved or stopped job costs: 1, its GPUs, or the GPU-seconds that it received "
-        "(default: jobs)",
-    )
-    parser.add_argument("--greedy", action="store_true", help="greedily, without a proof")
-    parser.add_argument("--seconds", type=number(0.0), help="time limit (default: none)")
-
-
-def _add_topology(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", help=FILE_HELP)
-    parser.add_argument("tree", help="a topology file, which names its nodes and jobs")
-    parser.add_argument(
-        "--placement",
-        choices=("exact", "best_fit", "least_free", "most_free", "balanced"),
-        default="exact",
-        help="exact, or as Kubernetes' schedulers place the flat optimum (default: exact)",
-    )
-    parser.add_argument("--seconds", type=number(0.0), help="time limit (default: none)")
-    parser.add_argument("--gap", type=number(0.0), default=DEFAULT_GAP, help="default: 1e-9")
-    parser.add_argument("--out", metavar="FILE", help="file of the allocation (default: none)")
-
-
-def _add_view(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "path",
-        help="an instance file, or the name of an instance that ships; a folder of replays that "
-        "simulate wrote, or one of them; a folder that gap wrote",
-    )
-    parser.add_argument(
-        "--allocation",
-        metavar="FILE",
-        help="an allocation or result of the instance (default: the present placements)",
-    )
-    parser.add_argument(
-        "--policies",
-        type=names,
-        nargs="+",
-        default=[()],
-        metavar="NAMES",
-        help="replays to show side by side, separated by commas (default: all of the folder)",
-    )
-    parser.add_argument(
-        "--out", metavar="FILE", default="page.html", help="file of the page (default: page.html)"
-    )
-
-
 #: Commands by purpose, each with a line of help and the function that adds its arguments.
 GROUPED: dict[str, dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]]] = {
     "decide a round": {
-        "solve": ("decide one instance", _add_solve),
-        "compare": ("decide one instance with several solvers", _add_compare),
-        "gap": ("run the gap benchmark; resumes", _add_gap),
+        "solve": ("decide one instance", add_solve),
+        "compare": ("decide one instance with several solvers", add_compare),
+        "gap": ("run the gap benchmark; resumes", add_gap),
         "library": ("the library of rounds: list, run a solver, verify, rank", add_library),
-        "room": ("make room for a gang by moving or stopping jobs", _add_room),
-        "topology": ("decide one instance on a tree of racks and pods", _add_topology),
-        "demo": ("a short demonstration", _add_demo),
+        "room": ("make room for a gang by moving or stopping jobs", add_room),
+        "topology": ("decide one instance on a tree of racks and pods", add_topology),
+        "demo": ("a short demonstration", add_demo),
     },
     "make and check": {
-        "generate": ("draw an instance", _add_generate),
-        "export": ("write an instance as a mathematical program", _add_export),
-        "view": ("write a page to look at: a round, replays, or a comparison", _add_view),
-        "check": ("check an allocation of an instance and print its fitness", _add_check),
-        "verify": ("check a certificate of a bound on the fitness", _add_verify),
+        "generate": ("draw an instance", add_generate),
+        "export": ("write an instance as a mathematical program", add_export),
+        "view": ("write a page to look at: a round, replays, or a comparison", add_view),
+        "check": ("check an allocation of an instance and print its fitness", add_check),
+        "verify": ("check a certificate of a bound on the fitness", add_verify),
     },
     "replay and reproduce": {
         "simulate": ("replay a workload under several policies; resumes", add_simulate),

@@ -369,26 +369,6 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "training": tuple(TRAININGS),
 }
 
-#: Studies that read a folder of published data (`data/ARTIFACTS.md`), by the name of the data.
-ARTIFACTS: Mapping[str, tuple[str, ...]] = {
-    "pollux": (*PUBLISHED, *STUDIES, "family", "themis", "themis-searches"),
-    "sia": ("sia", "sia-gavel", "restrictions", "hindsight-types"),
-    "gavel": (
-        "gavel",
-        "gavel-cost",
-        "gavel-levels",
-        "gavel-load",
-        "gavel-packing",
-        "time-shares",
-    ),
-    "openb": ("openb",),
-    "traces": ("traces",),
-    "aiturbo": ("predictability",),
-    "dl2": ("step-times",),
-    "arena": ("arena",),
-    "chronus": ("aiturbo-conditions",),
-}
-
 MINUTES_NOTE = "minutes: of a whole run by one worker, where that was measured; --quick takes less"
 
 

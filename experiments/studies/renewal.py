@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from goodalloc.experiments.studies.catalogue import ARTIFACTS
+from goodalloc.experiments.studies.artifacts import ARTIFACTS
 from goodalloc.experiments.studies.documents import QUICK, stored_names, stored_result
 from goodalloc.models.support.validation import did_you_mean
 

@@ -8,7 +8,8 @@ import pytest
 
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.studies import renewal
-from goodalloc.experiments.studies.catalogue import ARTIFACTS, ENTRIES
+from goodalloc.experiments.studies.artifacts import ARTIFACTS
+from goodalloc.experiments.studies.catalogue import ENTRIES
 from goodalloc.experiments.studies.documents import stored_names, stored_result
 from goodalloc.experiments.studies.framework.stored_result import ResultOrigin, StoredResult
 from goodalloc.experiments.studies.renewal import Renewal, Renewed, Stale, renew, stale_results

@@ -1,0 +1,30 @@
+"""Published data that studies read, by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from goodalloc.experiments.studies.catalogue import PUBLISHED, STUDIES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: Studies that read a folder of published data (`data/ARTIFACTS.md`), by the name of the data.
+ARTIFACTS: Mapping[str, tuple[str, ...]] = {
+    "pollux": (*PUBLISHED, *STUDIES, "family", "themis", "themis-searches"),
+    "sia": ("sia", "sia-gavel", "restrictions", "hindsight-types"),
+    "gavel": (
+        "gavel",
+        "gavel-cost",
+        "gavel-levels",
+        "gavel-load",
+        "gavel-packing",
+        "time-shares",
+    ),
+    "openb": ("openb",),
+    "traces": ("traces",),
+    "aiturbo": ("predictability",),
+    "dl2": ("step-times",),
+    "arena": ("arena",),
+    "chronus": ("aiturbo-conditions",),
+}
