@@ -212,6 +212,8 @@ class Selection:
     ----------
     names, origins, categories, features
         Names, origins and classes, of which one has to hold, and features, which all have to hold.
+    without
+        Features of which none may hold.
     most_jobs
         Greatest number of jobs.
     only_open
@@ -227,6 +229,7 @@ class Selection:
     origins: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
     most_jobs: int | None = None
     only_open: bool = False
 
@@ -236,7 +239,8 @@ class Selection:
         known = library_rounds().values()
         _refuse("Origin", self.origins, [one.origin for one in known])
         _refuse("Class", self.categories, CATEGORIES)
-        _refuse("Feature", self.features, [name for one in known for name in one.features])
+        features = [name for one in known for name in one.features]
+        _refuse("Feature", (*self.features, *self.without), features)
 
     def __call__(self) -> tuple[LibraryRound, ...]:
         """Return the selected rounds, in the order of the table."""
@@ -248,6 +252,7 @@ class Selection:
             and (not self.origins or one.origin in self.origins)
             and (not self.categories or one.category in self.categories)
             and set(self.features) <= set(one.features)
+            and not set(self.without) & set(one.features)
             and (self.most_jobs is None or one.jobs <= self.most_jobs)
             and not (self.only_open and one.closed)
         )

@@ -1,4 +1,4 @@
-from .any_round import find_round as find_round
+from .any_round import read_round as read_round
 from .awkward import awkward_round as awkward_round
 from .benchmark_set import BestKnown as BestKnown
 from .benchmark_set import benchmark_names as benchmark_names

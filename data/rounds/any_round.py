@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 PARQUET = ".parquet"
 
 
-def find_round(source: str | os.PathLike[str]) -> Instance:
+def read_round(source: str | os.PathLike[str]) -> Instance:
     """Return a round with an object for every job.
 
     Parameters
@@ -32,11 +32,11 @@ def find_round(source: str | os.PathLike[str]) -> Instance:
 
     Examples
     --------
-    >>> from goodalloc.data.rounds import find_round, generate_columns, write_columns
+    >>> from goodalloc.data.rounds import read_round, generate_columns, write_columns
     >>> write_columns(generate_columns(seed=0, jobs=8, nodes=2), "round.parquet")
-    >>> find_round("round.parquet").name
+    >>> read_round("round.parquet").name
     'round'
-    >>> find_round("tiny-cold").name
+    >>> read_round("tiny-cold").name
     'tiny-cold'
     """
     path = os.fspath(source)

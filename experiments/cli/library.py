@@ -49,6 +49,7 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
         ("--origin", "origins, such as philly"),
         ("--class", "easy, hard, degenerate, large"),
         ("--feature", "features that the rounds have, such as types"),
+        ("--without", "features that they have not, such as modes"),
     ):
         parser.add_argument(
             option,

@@ -227,7 +227,7 @@ def _add_limits(parser: argparse.ArgumentParser, seconds: float | None) -> None:
 
 def add_room(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command `room`."""
-    parser.add_argument("file", help=FILE_HELP + ", of which the present placements count")
+    parser.add_argument("file", help=f"{FILE_HELP}, or FILE.parquet; its present placements count")
     parser.add_argument(
         "--gang",
         type=gang,
@@ -271,8 +271,8 @@ def add_view(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command `view`."""
     parser.add_argument(
         "path",
-        help="an instance file, or the name of an instance that ships; a folder of replays that "
-        "simulate wrote, or one of them; a folder that gap wrote",
+        help="an instance file, FILE.parquet, or the name of an instance that ships; a folder of "
+        "replays that simulate wrote, or one of them; a folder that gap wrote",
     )
     parser.add_argument(
         "--allocation",

@@ -73,6 +73,7 @@ def selected(arguments: argparse.Namespace) -> tuple[LibraryRound, ...]:
         _flat(arguments.origin),
         _flat(getattr(arguments, "class")),
         _flat(arguments.feature),
+        _flat(arguments.without),
         arguments.most_jobs,
         arguments.open,
     )
@@ -81,7 +82,7 @@ def selected(arguments: argparse.Namespace) -> tuple[LibraryRound, ...]:
         core = {one.name for one in core_rounds()}
         found = tuple(one for one in found if one.name in core)
     if not found:
-        raise ValueError("Library: no round is selected; expected at least one.")
+        raise ValueError("Library: the options select no round together; expected at least one.")
     return found
 
 
@@ -154,10 +155,11 @@ def run_rounds(arguments: argparse.Namespace) -> Outcome:
             ) from None
     rows = [run._asdict() for run in runs]
     answered = [run for run in runs if run.fitness is not None]
-    failed = {run.message: run.round for run in runs if run.status == "failed"}
+    why = {run.message or run.status: run for run in runs if run.fitness is None}
     text = f"{name}: {len(answered)} of {len(runs)} rounds answered; runs in {folder}"
-    text += "".join(f"\n{round_}: {message}" for message, round_ in failed.items())
-    text += f"\nnext: goodalloc library verify {folder}"
+    text += "".join(f"\n{run.round}: {run.status}: {reason}" for reason, run in why.items())
+    if answered:
+        text += f"\nnext: goodalloc library verify {folder}"
     return Outcome(text, for_machines(rows), bool(answered))
 
 
@@ -173,11 +175,12 @@ def verify_rounds(arguments: argparse.Namespace) -> Outcome:
     told = [f"{one.run.round}: {one.refusal or one.news}" for one in checks]
     news = [line for line, one in zip(told, checks, strict=True) if one.refusal or one.news]
     refused = sum(bool(one.refusal) for one in checks)
+    empty = sum(math.isnan(one.fitness) and not one.refusal for one in checks)
     certified = sum(math.isfinite(one.certified_bound) for one in checks)
     solved = sum(run.solved for run in runs.values())
     lines = [
-        f"{name}: {len(checks)} runs, {refused} refused, {certified} with a verified certificate, "
-        f"{solved} solved to optimality",
+        f"{name}: {len(checks)} runs, {empty} without an allocation, {refused} refused, "
+        f"{certified} with a verified certificate, {solved} solved to optimality",
         *news,
     ]
     rows = [

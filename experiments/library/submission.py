@@ -125,7 +125,7 @@ def read_submission(folder: Path) -> Submission:
     path = folder / DESCRIPTION
     document = read_document(path, (SUBMISSION_FORMAT,))
     names = [field.name for field in fields(Submission)]
-    told = ("format", "version", "goodalloc", "python", "machine", "versions")
+    told = ("format", "version", "code", "goodalloc", "python", "machine", "versions")
     try:
         check_keys("Submission", document, (*told, *names))
         return Submission(**{name: document[name] for name in names})

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import math
 import platform
 import tempfile
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING
 from goodalloc.data.documents.append_lines import append_lines, cut_unfinished
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
-from goodalloc.data.documents.json_file import dump
+from goodalloc.data.documents.json_file import dump, read_document
 from goodalloc.data.files.instance import write_instance
 from goodalloc.data.library.catalogue import load_round
 from goodalloc.experiments.gap.gap import GRACE_FACTOR, GRACE_SECONDS
@@ -35,7 +37,7 @@ from goodalloc.experiments.support.machine_description import processor
 from goodalloc.experiments.support.version import library_version
 from goodalloc.solvers.certificates.certificate_file import write_certificate
 from goodalloc.solvers.certificates.solve import certified
-from goodalloc.solvers.interface.base import find_solver
+from goodalloc.solvers.interface.base import find_solver, ships
 from goodalloc.solvers.interface.result_file import write_result
 from goodalloc.solvers.interface.stop import Stop
 
@@ -80,11 +82,11 @@ def run_submission(
         If there is no such solver, the folder holds another submission, or another process writes
         to it.
     """
-    find_solver(submission.solver)
+    code = solver_code(submission.solver)
     for name in (ANSWERS, CERTIFICATES):
         make_folder(folder / name)
     with locked(folder), Worker() as worker, tempfile.TemporaryDirectory() as scratch:
-        _describe(submission, folder)
+        _describe(submission, code, folder)
         if (folder / RUNS).exists():
             cut_unfinished(folder / RUNS)
         done = {(run.round, run.sha256): run for run in read_runs(folder)}
@@ -141,7 +143,30 @@ def _keep(
     write_result(result, instance, folder / ANSWERS / f"{instance.name}.json")
 
 
-def _describe(submission: Submission, folder: Path) -> None:
+def solver_code(solver: str) -> str:
+    """Return the SHA-256 of the file of a solver of one's own, empty for those that ship.
+
+    Parameters
+    ----------
+    solver
+        Name, or ``package.module:function``.
+
+    Raises
+    ------
+    ValueError
+        If there is no such solver.
+    """
+    found = find_solver(solver)
+    try:
+        path = inspect.getsourcefile(inspect.unwrap(found))
+    except TypeError:  # of a built-in, or an object that is called
+        path = None
+    if path is None or ships(solver):
+        return ""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def _describe(submission: Submission, code: str, folder: Path) -> None:
     """Write the description, or refuse a folder of another submission."""
     path = folder / DESCRIPTION
     if not path.exists():
@@ -150,14 +175,25 @@ def _describe(submission: Submission, folder: Path) -> None:
             "format": SUBMISSION_FORMAT,
             "version": VERSION,
             **asdict(submission),
+            "code": code,
             "goodalloc": library_version(),
             "python": platform.python_version(),
             "machine": processor(),
             "versions": versions,
         }
         write_atomically(path, dump(document) + "\n")
-    elif read_submission(folder) != submission:
+        return
+    held = read_submission(folder)
+    for name, mine, theirs in zip(
+        asdict(submission), astuple(submission), astuple(held), strict=True
+    ):
+        if mine != theirs:
+            raise ValueError(
+                f"Folder '{folder}' holds a submission whose {name} is {theirs!r}, not {mine!r}; "
+                "expected the same arguments, or another folder."
+            )
+    if read_document(path, (SUBMISSION_FORMAT,))["code"] != code:
         raise ValueError(
-            f"Folder '{folder}' holds a submission of other arguments; expected the same ones, or "
-            "another folder."
+            f"Folder '{folder}' holds runs of '{submission.solver}' before its file was changed; "
+            "expected another folder, or none of that name."
         )

@@ -130,9 +130,9 @@ def plot_shares(
             legend_label=solver,
         )
     ax.xaxis.axis_label, ax.yaxis.axis_label = label, "runs (%)"
-    ax.legend.location = "bottom_right"
     ax.legend.click_policy = "hide"
     ax.legend.label_text_font_size = "11px"
+    ax.add_layout(ax.legend[0], "right")
     return ax
 
 

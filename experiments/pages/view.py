@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from goodalloc.data.files.allocation import read_allocation
-from goodalloc.data.rounds.any_round import find_round
+from goodalloc.data.rounds.any_round import read_round
 from goodalloc.experiments.pages.gap_profiles import GAPS, gap_page, read_gaps
 from goodalloc.experiments.pages.gpus_of_nodes import round_page
 from goodalloc.experiments.pages.jobs_over_time import JOBS, SAMPLES, read_replay, replay_page
@@ -40,7 +40,7 @@ def view(path: str, allocation: str | None = None, policies: Sequence[str] = ())
     if not folder.is_dir():
         if policies:
             raise ValueError("argument --policies: expected a folder of replays with it.")
-        instance = find_round(path)
+        instance = read_round(path)
         found = instance.current if allocation is None else read_allocation(allocation, instance)
         return round_page(instance, found)
     if allocation is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from goodalloc.data.documents.atomic_write import write_atomically
-from goodalloc.data.rounds.benchmark_set import find_instance
+from goodalloc.data.rounds.any_round import read_round
 from goodalloc.experiments.cli.output import Output, check_distinct, check_target, flat
 from goodalloc.experiments.cli.rounds.columns import require_reader
 from goodalloc.experiments.support.extras import require_extra
@@ -82,7 +82,8 @@ def view_command(arguments: argparse.Namespace) -> Output:
 
 def export_command(arguments: argparse.Namespace) -> Output:
     """Write an instance as a mathematical program."""
-    instance = find_instance(arguments.file)
+    require_reader(arguments.file)
+    instance = read_round(arguments.file)
     found = export_program(instance, arguments.to, arguments.formulation)
     power = instance.rules.power
     text = (

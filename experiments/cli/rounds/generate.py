@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from goodalloc.data.files.instance import instance_text, instance_to_dict, write_instance
 from goodalloc.data.rounds.any_round import PARQUET
+from goodalloc.data.rounds.drawn_jobs import State
 from goodalloc.experiments.cli.output import Output, check_target
 from goodalloc.experiments.cli.rounds.columns import require_reader
 from goodalloc.experiments.cli.types import uniform_size
-from goodalloc.models.support.validation import literal
+from goodalloc.models.support.validation import literal, require_choice
 
 if TYPE_CHECKING:
     import argparse
@@ -26,6 +27,8 @@ SCATTERED = "scattered"
 def generate_command(arguments: argparse.Namespace) -> Output:
     """Draw an instance and write or print it."""
     check_target(arguments.out)
+    if arguments.state is not None:
+        require_choice("argument --state", arguments.state, (*get_args(State), SCATTERED))
     if arguments.out is not None and arguments.out.endswith(PARQUET):
         return _draw_columns(arguments)
     instance = (_draw_pollux if arguments.workload == "pollux" else _draw_synergy)(arguments)
@@ -48,6 +51,7 @@ def _draw_columns(arguments: argparse.Namespace) -> Output:
     from goodalloc.data.rounds.column_file import write_columns
     from goodalloc.data.rounds.column_rounds import generate_columns
     from goodalloc.data.rounds.mode_column_rounds import generate_mode_columns
+    from goodalloc.models.columns.round_columns import RoundColumns
 
     require_reader(arguments.out)
     for name in ("load", "memory", "split", "several_gpus", "name"):
@@ -63,7 +67,9 @@ def _draw_columns(arguments: argparse.Namespace) -> Output:
         "rules": _preset(arguments),
     }
     columns: RoundColumns
-    if arguments.group is not None:
+    if arguments.state == SCATTERED:
+        columns = RoundColumns.of(_draw_scattered(arguments))
+    elif arguments.group is not None:
         cluster = _cluster(arguments.group, arguments.cores or 0.0)
         columns = generate_mode_columns(arguments.seed, arguments.jobs, cluster, **given)
     elif arguments.cores is not None:
@@ -129,7 +135,8 @@ def _draw_scattered(arguments: argparse.Namespace) -> Instance:
         raise ValueError(f"argument --jobs: expected a number with --state {SCATTERED}.")
     nodes, gpus = uniform_size(arguments)
     instance = generate_scattered(arguments.seed, arguments.jobs, nodes, gpus)
-    return instance.replace(rules=_preset(arguments), name=arguments.name or instance.name)
+    name = f"{SCATTERED}-{arguments.jobs}-jobs-{nodes}x{gpus}-seed-{arguments.seed}"
+    return instance.replace(rules=_preset(arguments), name=arguments.name or name)
 
 
 def _draw_synergy(arguments: argparse.Namespace) -> Instance:

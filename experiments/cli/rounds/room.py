@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from goodalloc.data.rounds.any_round import find_round
+from goodalloc.data.rounds.any_round import read_round
 from goodalloc.experiments.cli.output import FAILED, Output
 from goodalloc.experiments.cli.rounds.columns import require_reader
 from goodalloc.experiments.reporting.report import text_table
@@ -25,7 +25,7 @@ def room_command(arguments: argparse.Namespace) -> Output:
     if arguments.greedy and arguments.seconds is not None:
         raise ValueError("argument --seconds: expected it without --greedy, which needs no limit.")
     require_reader(arguments.file)
-    instance = find_round(arguments.file)
+    instance = read_round(arguments.file)
     costs = job_costs(instance, arguments.cost)
     if arguments.by == "moves":
         if arguments.greedy:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.documents.json_file import pack_number
-from goodalloc.data.rounds.any_round import PARQUET
+from goodalloc.data.rounds.any_round import PARQUET, read_round
 from goodalloc.data.rounds.benchmark_set import find_instance
 from goodalloc.experiments.cli.output import (
     FAILED,
@@ -16,7 +16,7 @@ from goodalloc.experiments.cli.output import (
     check_distinct,
     check_target,
 )
-from goodalloc.experiments.cli.rounds.columns import solve_in_columns
+from goodalloc.experiments.cli.rounds.columns import require_reader, solve_in_columns
 from goodalloc.experiments.gap.comparison import check_solvers
 from goodalloc.experiments.reporting.report import bound_text, percent
 from goodalloc.experiments.support.extras import require_extra
@@ -172,7 +172,8 @@ def check_command(arguments: argparse.Namespace) -> Output:
     """Check an allocation; exit code 1 if it breaks a rule."""
     from goodalloc.data.files.allocation import read_allocation
 
-    instance = find_instance(arguments.file)
+    require_reader(arguments.file)
+    instance = read_round(arguments.file)
     allocation = read_allocation(arguments.allocation, instance)
     broken = violations(instance, allocation)
     if broken:

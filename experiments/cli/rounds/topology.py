@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.files.allocation import write_allocation
-from goodalloc.data.rounds.any_round import find_round
+from goodalloc.data.rounds.any_round import read_round
 from goodalloc.data.topology.topology_file import read_topology
 from goodalloc.experiments.cli.output import FAILED, Output, check_distinct, check_target
 from goodalloc.experiments.cli.rounds.columns import require_reader
@@ -28,7 +28,14 @@ def topology_command(arguments: argparse.Namespace) -> Output:
     check_target(arguments.out)
     check_distinct(arguments.file, arguments.tree, arguments.out)
     require_reader(arguments.file)
-    round_ = read_topology(arguments.tree, find_round(arguments.file))
+    instance = read_round(arguments.file)
+    for job in instance.jobs:
+        if job.modes:
+            raise ValueError(
+                f"Instance '{instance.name}': job '{job.name}' has modes; expected none in a round "
+                "on a tree, whose levels are modes."
+            )
+    round_ = read_topology(arguments.tree, instance)
     stop = Stop(seconds=arguments.seconds, gap=arguments.gap)
     if arguments.placement == "exact":
         result = solve_tree(round_, stop=stop)
@@ -41,10 +48,10 @@ def topology_command(arguments: argparse.Namespace) -> Output:
         result = tree_result(round_, arguments.placement, placed, math.inf, source="", watch=watch)
     if arguments.out is not None and result.allocation is not None:
         write_allocation(result.allocation, round_.instance, arguments.out)
-    return _topology_output(round_, result)
+    return _topology_output(round_, result, arguments.out)
 
 
-def _topology_output(round_: TopologyRound, result: Result) -> Output:
+def _topology_output(round_: TopologyRound, result: Result, out: str | None) -> Output:
     """Return a result as text and data."""
     allocation = result.allocation
     bounded = math.isfinite(result.bound)
@@ -71,10 +78,11 @@ def _topology_output(round_: TopologyRound, result: Result) -> Output:
         for place, name in enumerate(names)
     ]
     data["levels"] = rows
-    proof = f"bound {result.bound:.6g}, gap {result.gap:.1e}, proved by {result.bound_source}"
+    written = "" if out is None else f"\nwritten {out}"
+    proof = f"bound {result.bound:.6g} ({result.bound_source}), gap {result.gap:.1e}"
     return Output(
         f"{text_table(rows, tuple(rows[0]))}\n\n{result.status}: fitness {result.fitness:.6g}, "
         f"{proof if bounded else 'without a bound'}, {result.starved} of "
-        f"{round_.instance.num_jobs} jobs hold nothing, {result.solve_seconds:.2g} s",
+        f"{round_.instance.num_jobs} jobs hold nothing, {result.solve_seconds:.2g} s{written}",
         data,
     )

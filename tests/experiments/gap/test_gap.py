@@ -22,8 +22,8 @@ from goodalloc.data.documents.append_lines import append_lines
 from goodalloc.data.files.instance import write_instance
 from goodalloc.data.rounds.equipped import equip
 from goodalloc.data.rounds.generator import generate
-from goodalloc.experiments.cli import compare as cli_experiments
 from goodalloc.experiments.cli.main import main
+from goodalloc.experiments.cli.rounds import compare as cli_experiments
 from goodalloc.experiments.gap import gap
 from goodalloc.experiments.gap.gap import (
     GAP_COLUMNS,

@@ -38,6 +38,7 @@ from goodalloc.experiments.library import checks as checks_module
 from goodalloc.experiments.library.best_known import adopt
 from goodalloc.experiments.library.protocol import PENALTY
 from goodalloc.experiments.library.ranking import counted_seconds, plot_ranking
+from goodalloc.experiments.library.submission_run import solver_code
 from goodalloc.solvers.interface.result_file import result_from_dict
 
 if TYPE_CHECKING:
@@ -128,9 +129,27 @@ def test_what_has_run_is_not_run_again(copy: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_folder_holds_one_submission(copy: Path) -> None:
-    """Other arguments are refused."""
-    with pytest.raises(ValueError, match="other arguments"):
+    """Other arguments are refused, with the one that differs."""
+    with pytest.raises(ValueError, match="whose seed is 0, not 1; expected the same"):
         run("greedy", copy, certificates=True, seed=1)
+
+
+def test_a_folder_holds_runs_of_one_version_of_a_solver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever mends his solver gets no runs of the one before."""
+    source, folder = tmp_path / "own_solver.py", tmp_path / "own"
+    source.write_text("def stay(instance):\n    return instance.current\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert len(solver_code("own_solver:stay")) == 64
+    assert solver_code("greedy") == ""
+    submission = Submission("own_solver:stay", "own")
+    line = find_round("tiny-cold")
+    run_submission(submission, [line], folder)
+    run_submission(submission, [line], folder)
+    source.write_text("def stay(instance):\n    return None\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="before its file was changed; expected another folder"):
+        run_submission(submission, [line], folder)
 
 
 def test_solvers_that_fail_or_cheat_are_rows_without_a_value(tmp_path: Path) -> None:
@@ -330,7 +349,7 @@ def test_a_newcomer_is_ranked_by_three_commands(
     )
     assert "3 of 3 rounds answered" in capsys.readouterr().out
     assert main(["library", "verify", folder]) == 0
-    assert "mine: 3 runs, 0 refused" in capsys.readouterr().out
+    assert "mine: 3 runs, 0 without an allocation, 0 refused" in capsys.readouterr().out
     assert main(["library", "rank", folder, "--beside", "none", "--out", page]) == 0
     assert "3 rounds that all of them ran" in capsys.readouterr().out
     assert {path.name for path in tmp_path.iterdir()} == {
@@ -364,7 +383,7 @@ def test_rounds_are_listed_shown_and_written(
         (["rnk"], "did you mean rank"),
         (["show", "tiny-colt"], "did you mean tiny-cold"),
         (["list", "--class", "eazy"], "did you mean easy"),
-        (["list", "--origin", "sia", "--feature", "shares"], "no round is selected"),
+        (["list", "--origin", "sia", "--feature", "shares"], "select no round together"),
         (["list", "--most-jobs", "0"], "--most-jobs"),
         (["get", "tiny-cold", "--out", "/no/such/folder/x.json"], "no directory"),
         (["get", "tiny-cold", "--out", "x.json", "--answer", "x.json"], "named twice"),
