@@ -7,6 +7,7 @@ OR-tools brings a HiGHS of its own, and one process cannot hold both it and `hig
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -26,8 +27,8 @@ def solve_file(path: str, seconds: float) -> dict[str, Any]:
     seconds
         Time limit.
     """
-    from ortools.linear_solver.python import model_builder
-
+    name = "ortools.linear_solver.python.model_builder"  # which few have installed
+    model_builder: Any = importlib.import_module(name)
     program, solver = model_builder.Model(), model_builder.Solver("sat")
     program.import_from_mps_file(path)
     for variable in program.get_variables():
