@@ -16,12 +16,12 @@ some job stays at or below the bound, since the fewest GPUs of all jobs above it
 import csv
 import hashlib
 import importlib
+import io
 import json
 import math
 import pathlib
 import sys
 from fractions import Fraction
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -38,12 +38,12 @@ CHUNK = 16_384
 #: Part of an age below which what a job has trained without restarts is worked out exactly.
 SMALL = 1e-6
 
-#: Names of the 14 numbers of a goodput model.
-NUMBERS = [
-    word.partition(":")[0]
+#: Names of the 14 numbers of a goodput model, by part.
+PARTS = {
+    part: [word.partition(":")[0] for word in verify_round.SCHEMA[part]]
     for part in ("throughput", "gradient", "batch")
-    for word in verify_round.SCHEMA[part]
-]
+}
+NUMBERS = [name for names in PARTS.values() for name in names]
 
 
 def verify_columns(table: Any, digest: str, rows: Any, certificate: Any) -> Any:
@@ -107,14 +107,10 @@ def read_columns(table: Any) -> Any:
     require((r.ran | np.isnan(columns).all(axis=1)).all(), "Round: a part of a model is empty.")
     kinds, kind = np.unique(columns[r.ran], axis=0, return_inverse=True)
     for one in kinds.tolist():
-        entry = dict(zip(NUMBERS, one, strict=True))
-        parts = {
-            part: {word.partition(":")[0]: entry[word.partition(":")[0]] for word in words}
-            for part, words in verify_round.SCHEMA.items()
-            if part in ("throughput", "gradient", "batch")
-        }
-        parts["batch"] = {key: int(number) for key, number in parts["batch"].items()}
-        parts["batch"]["accumulation"] = bool(parts["batch"]["accumulation"])
+        entry: dict[str, Any] = dict(zip(NUMBERS, one, strict=True))
+        entry |= {name: int(entry[name]) for name in PARTS["batch"]}
+        entry["accumulation"] = bool(entry["accumulation"])
+        parts = {part: {name: entry[name] for name in names} for part, names in PARTS.items()}
         verify_round.read_model("Kind", parts)
     r.kinds, r.kind = kinds, np.full(len(columns), len(kinds))
     r.kind[r.ran] = kind.ravel()
@@ -236,12 +232,11 @@ def allocated(r: Any, job: Any, node: Any, gpus: Any) -> Any:
     held, nodes = held_by(r, job, gpus)
     found = r.factor * r.speed[r.kind, (nodes > 1).astype(int), held] + r.rules.floor
     found = np.where(held > 0, np.maximum(found, r.least), r.idle)
-    now, then = (
-        set(zip(*(x.tolist() for x in one), strict=True)) for one in ((job, node, gpus), r.current)
-    )
-    changed = np.zeros(r.kind.size, dtype=bool)
-    changed[[entry[0] for entry in now ^ then]] = True
-    return np.where(changed, found, r.kept)
+    now, then = (x * r.sizes.size + y for x, y in ((job, node), r.current[:2]))
+    _, mine, former = np.intersect1d(now, then, assume_unique=True, return_indices=True)
+    same = mine[gpus[mine] == r.current[2][former]]
+    equal = np.bincount(job[same], minlength=r.kind.size)
+    return np.where((equal == nodes) & (equal == r.spread), r.kept, found)
 
 
 def prove(r: Any, certificate: Any, claimed: float) -> float:
@@ -260,7 +255,7 @@ def prove(r: Any, certificate: Any, claimed: float) -> float:
         return claimed if needed > r.gpus else math.inf
     reference = verify_round.checked("Certificate: reference", reference, "float+")
     price = verify_round.checked("Certificate: price", price, "float")
-    terms = SimpleNamespace(least=[], size=[])
+    sums, sizes = [], []
     for part in parts:
         utility = best_utilities(r, part)
         may = np.isfinite(utility)
@@ -268,22 +263,26 @@ def prove(r: Any, certificate: Any, claimed: float) -> float:
         paid = price * np.arange(utility.shape[1]) * (1 - 1e-15)
         priced = np.where(may, costs + paid - 4e-16 * (abs(costs) + paid), np.inf)
         least = priced.min(axis=1)
-        terms.least.append(math.fsum(least))
-        terms.size.append(math.fsum(abs(least)))
+        sums.append(math.fsum(least))
+        sizes.append(math.fsum(abs(least)))
     yielded = price * r.gpus
-    total = math.fsum(terms.least) - yielded
-    total -= 1e-15 * (math.fsum(terms.size) + yielded)
+    total = math.fsum(sums) - yielded
+    total -= 1e-15 * (math.fsum(sizes) + yielded)
     return float(verify.highest(total / jobs, r.power, reference))
+
+
+def read_round(path: Any) -> Any:
+    """Return the table of a Parquet file, and the digest of the file."""
+    parquet: Any = importlib.import_module("pyarrow.parquet")
+    content = pathlib.Path(path).read_bytes()
+    return parquet.read_table(io.BytesIO(content)), hashlib.sha256(content).hexdigest()
 
 
 def read(round_path: Any, allocation_path: Any, certificate_path: Any) -> Any:
     """Return what `verify_columns` takes, of three files."""
-    parquet: Any = importlib.import_module("pyarrow.parquet")
-    content = pathlib.Path(round_path).read_bytes()
     with open(allocation_path, encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
-    table = parquet.read_table(round_path)
-    return table, hashlib.sha256(content).hexdigest(), rows, verify.read(certificate_path)
+    return *read_round(round_path), rows, verify.read(certificate_path)
 
 
 def main(arguments: list[str]) -> int:

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from goodalloc.formulations.basics.program import ProgramBuilder
-from goodalloc.models.making_room.residents import held_gpus, residents_of
+from goodalloc.models.making_room.residents import residents_of
 from goodalloc.models.making_room.room_plan import barred_nodes, usable_nodes
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def node_classes(
     """
     cluster, current = instance.cluster, instance.current
     of_type = np.flatnonzero(np.array(cluster.node_types) == _type(instance, gang)).tolist()
-    free = cluster.node_gpus - held_gpus(instance)
+    free = cluster.node_gpus - instance.current.node_replicas
     large, barred = usable_nodes(instance, gang), barred_nodes(instance, gang)
     residents, nodes_of = residents_of(instance), current.job_nodes
     most = int(cluster.node_gpus[of_type].max())

@@ -28,7 +28,6 @@ import numpy as np
 from goodalloc.formulations.basics.program import ProgramBuilder
 from goodalloc.models.making_room.residents import (
     gpus_beyond_quotas,
-    held_gpus,
     residents_of,
 )
 from goodalloc.models.making_room.room_plan import usable_nodes
@@ -84,7 +83,7 @@ def freeing_sets(
         Group of each job that belongs to one.
     """
     usable = usable_nodes(instance, gang)
-    free = instance.cluster.node_gpus - held_gpus(instance)
+    free = instance.cluster.node_gpus - instance.current.node_replicas
     nodes = instance.current.job_nodes
     apart = gang.nodes > 1 and instance.rules.interference_avoidance
     found = []

@@ -1,6 +1,5 @@
 from .residents import Resident as Resident
 from .residents import gpus_beyond_quotas as gpus_beyond_quotas
-from .residents import held_gpus as held_gpus
 from .residents import residents_of as residents_of
 from .room_plan import Gang as Gang
 from .room_plan import Move as Move

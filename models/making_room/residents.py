@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from jaxtyping import Int
-
     from goodalloc.models.round.instance import Instance
-    from goodalloc.models.support.array_types import Indices
 
 
 class Resident(NamedTuple):
@@ -40,14 +35,6 @@ def residents_of(instance: Instance) -> list[list[Resident]]:
     ):
         found[node].append(Resident(job, gpus))
     return found
-
-
-def held_gpus(instance: Instance) -> Int[Indices, " nodes"]:
-    """Return the GPUs of each node that are held."""
-    current = instance.current
-    held = np.zeros(instance.cluster.num_nodes, dtype=np.int64)
-    np.add.at(held, current.node, current.replicas)
-    return held
 
 
 def gpus_beyond_quotas(

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from goodalloc.models.making_room.residents import held_gpus
 from goodalloc.models.support.validation import require_count, require_number
 
 if TYPE_CHECKING:
@@ -181,7 +180,7 @@ def room_violations(
     """
     current, names = instance.current, instance.cluster.node_names
     placements, broken = current.placements(), []
-    free = instance.cluster.node_gpus - held_gpus(instance)
+    free = instance.cluster.node_gpus - instance.current.node_replicas
     stopped = set(plan.victims)
     for job in plan.victims:
         if not placements[job] or not instance.jobs[job].preemptible:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.formulations.making_room.moves_program import build_moves_program, movable_jobs
-from goodalloc.models.making_room.residents import held_gpus, residents_of
+from goodalloc.models.making_room.residents import residents_of
 from goodalloc.models.making_room.room_plan import (
     Move,
     RoomPlan,
@@ -123,7 +123,7 @@ def greedy_moves(
     begin = time.perf_counter()
     prices = _prices(instance, costs)
     usable, barred = usable_nodes(instance, gang), barred_nodes(instance, gang)
-    free = instance.cluster.node_gpus - held_gpus(instance)
+    free = instance.cluster.node_gpus - instance.current.node_replicas
     types = np.array(instance.cluster.node_types)
     here = _movable_by_node(instance, prices)
     leaving: dict[int, list[Resident]] = {}

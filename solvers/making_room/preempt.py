@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.formulations.making_room.preemption_program import build_preemption_program
-from goodalloc.models.making_room.residents import gpus_beyond_quotas, held_gpus, residents_of
+from goodalloc.models.making_room.residents import gpus_beyond_quotas, residents_of
 from goodalloc.models.making_room.room_plan import (
     RoomPlan,
     checked_plan,
@@ -118,7 +118,7 @@ def greedy_preemption(
     lost, members, own = _losses(instance, losses), dict(groups or {}), _quotas(quotas, groups)
     current, beyond = instance.current, gpus_beyond_quotas(instance, members, own)
     apart = gang.nodes > 1 and instance.rules.interference_avoidance
-    free = instance.cluster.node_gpus - held_gpus(instance)
+    free = instance.cluster.node_gpus - instance.current.node_replicas
     residents, placements = residents_of(instance), current.placements()
     chosen, victims = list[int](), set[int]()
     offers: list[tuple[float, int, list[int]]] = []

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.documents.csv_writing import csv_text
 from goodalloc.data.rounds.any_round import PARQUET
 from goodalloc.experiments.cli.output import Output, check_distinct, check_target
 from goodalloc.experiments.support.extras import require_extra
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
+    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.mode import Mode
     from goodalloc.solvers.mode_columns.solver import ModeColumnAnswer
 
 
@@ -29,7 +33,6 @@ def require_reader(path: str) -> None:
 
 def solve_in_columns(arguments: argparse.Namespace) -> Output:
     """Solve a round in columns by its price, and write the placements as CSV."""
-    from goodalloc.data.documents.csv_writing import csv_text
     from goodalloc.data.rounds.column_file import read_columns
     from goodalloc.models.columns.mode_columns import ModeColumns
     from goodalloc.solvers.certificates.column_certificate import write_column_certificate
@@ -73,13 +76,8 @@ def solve_in_columns(arguments: argparse.Namespace) -> Output:
     ]
     text = "\n".join(f"{name:<12} {value}" for name, value in lines)
     if arguments.out is not None:
-        entries = [allocation.job.tolist(), allocation.node.tolist(), allocation.replicas.tolist()]
-        if isinstance(columns, ModeColumns):
-            mode = allocation.mode[allocation.job].tolist()
-            entries.append([columns.modes[index].name for index in mode])
-        names = "job", "node", "gpus", "mode"
-        rows = [dict[str, Any](zip(names, row, strict=False)) for row in zip(*entries, strict=True)]
-        write_atomically(arguments.out, csv_text(rows, names[: len(entries)]))
+        modes = columns.modes if isinstance(columns, ModeColumns) else ()
+        write_atomically(arguments.out, _placements(allocation, modes))
         text += f"\nwritten      {arguments.out}"
     if arguments.certificate is not None and isinstance(answer, ColumnAnswer):
         write_column_certificate(answer, arguments.file, arguments.certificate)
@@ -94,3 +92,16 @@ def solve_in_columns(arguments: argparse.Namespace) -> Output:
         "served": served,
     }
     return Output(text, data)
+
+
+def _placements(allocation: Allocation, modes: Sequence[Mode]) -> str:
+    """Return an allocation as CSV: a row for each job and node, with its mode if there are any."""
+    columns = {
+        "job": allocation.job.tolist(),
+        "node": allocation.node.tolist(),
+        "gpus": allocation.replicas.tolist(),
+    }
+    if modes:
+        columns["mode"] = [modes[index].name for index in allocation.mode[allocation.job].tolist()]
+    rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+    return csv_text(rows, tuple(columns))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 from dataclasses import dataclass
@@ -185,11 +186,10 @@ def _verify_columns(
             "with safe rounding, and has no names to resolve; expected neither."
         )
     require_reader(os.fspath(problem))
-    read_columns(problem)
-    read_document(certificate, (CERTIFICATE_FORMAT,))
-    read_text(answer)
-    found = verify_columns.read(problem, answer, certificate)
-    verdict = verify_columns.verify_columns(*found)
+    found = read_document(certificate, (CERTIFICATE_FORMAT,))
+    rows = list(csv.DictReader(read_text(answer).splitlines()))
+    read_columns(problem)  # a malformed file is bad input, not a certificate that is refused
+    verdict = verify_columns.verify_columns(*verify_columns.read_round(problem), rows, found)
     return CertificateVerdict(verdict.verified, verdict.text, verdict.data)
 
 

@@ -17,7 +17,6 @@ from goodalloc.data.rounds.scattered import generate_scattered
 from goodalloc.experiments.reporting.plots import COLOURS, figure_of, new_axes
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
-from goodalloc.models.making_room.residents import held_gpus
 from goodalloc.models.making_room.room_plan import Gang
 from goodalloc.solvers.making_room.defragment import fewest_moves, greedy_moves
 from goodalloc.solvers.making_room.preempt import greedy_preemption, least_preemption
@@ -99,7 +98,7 @@ def room_row(nodes: int, gpus: int, seed: int, question: str) -> RoomRow:
     jobs = int(JOBS_PER_GPU * nodes * gpus)
     instance = generate_scattered(seed, jobs=jobs, nodes=nodes, gpus_per_node=gpus)
     wanted = gpus if question.startswith("moves") else int(PART * gpus)
-    ready = int(np.count_nonzero(gpus - held_gpus(instance) >= wanted))
+    ready = int(np.count_nonzero(gpus - instance.current.node_replicas >= wanted))
     gang = Gang(ready + max(int(FREED * nodes), 1), wanted)
     exact, greedy = _answers(instance, gang, question, seed)
     return RoomRow(
