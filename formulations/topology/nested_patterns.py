@@ -63,10 +63,12 @@ from goodalloc.formulations.basics.program import ProgramBuilder
 from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.formulations.topology.tree_choices import level_of_choices
 from goodalloc.formulations.topology.tree_slots import (
+    add_cuts,
     add_limits,
     add_tree_slots,
     kept_uplinks,
     least_nodes,
+    most_of_domains,
 )
 
 if TYPE_CHECKING:
@@ -241,16 +243,11 @@ class _Nested:
 
     def _capacity(self, place: int) -> Indices:
         """Return the most GPUs of one job on several nodes of a domain of each group."""
-        instance, domain = self.round_.instance, self.round_.domain[place]
+        rules, domain = self.round_.instance.rules, self.round_.domain[place]
         gpus = np.where(self.slots.free.blocked, 0, self.slots.free.gpus)
-        order = np.lexsort((-gpus, domain))
-        rank = np.arange(order.size) - np.searchsorted(domain[order], domain[order])
-        counted = order[(rank < instance.rules.max_nodes_per_job) & (gpus[order] > 0)]
-        total = np.bincount(domain[counted], gpus[counted], int(domain.max()) + 1)
-        nodes = np.bincount(domain[counted], minlength=int(domain.max()) + 1)
-        total[nodes < 2] = 0
+        total = most_of_domains(gpus, domain, rules.max_nodes_per_job)
         most = np.zeros(int(self.group[place].max()) + 1, dtype=np.int64)
-        np.maximum.at(most, self.group[place], total[domain].astype(np.int64))
+        np.maximum.at(most, self.group[place], total[domain])
         return most
 
     def add_domain_cuts(self) -> None:
@@ -266,15 +263,7 @@ class _Nested:
             rows = builder.add_rows(
                 "domain_slot", most + 1, lower=-domains, label=f"{place}_{{}}".format
             )
-            cuts = [(s, a) for s in range(2, most + 1) for a in range(1, s // 2 + 1)]
-            columns = builder.add_columns(
-                "domain_cut",
-                len(cuts),
-                upper=float(nodes.sum()),
-                label=f"{place}_{{}}".format,
-            )
-            for column, (s, a) in zip(columns.tolist(), cuts, strict=True):
-                builder.add_entries(rows[[s, a, s - a]], column, [-1.0, 1.0, 1.0])
+            add_cuts(builder, rows, f"domain_cut_{place}", float(nodes.sum()))
             for key in below:
                 least = int(least_nodes(np.array([key[1]]), self.slots.most)[0])
                 if least <= most:

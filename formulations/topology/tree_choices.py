@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.formulations.gpu_rounds.choices import Choices, Kind, may_keep
+from goodalloc.formulations.topology.tree_slots import most_of_domains
 from goodalloc.models.round.objective import mode_utilities
 
 if TYPE_CHECKING:
@@ -100,23 +101,12 @@ def _allowed(
     instance, gpus = round_.instance, np.arange(width)
     within = (gpus >= instance.min_replicas[:, None]) & (gpus <= instance.max_replicas[:, None])
     within &= ~instance.pinned[:, None]
-    most = np.array([_most_gpus(round_, level) for level in range(1, round_.domain.shape[0])])
+    nodes, limit = instance.cluster.node_gpus, instance.rules.max_nodes_per_job
+    most = np.array([most_of_domains(nodes, level, limit).max() for level in round_.domain[1:]])
     holds = (gpus >= 2) & (gpus <= most[:, None])
     places = np.arange(1, round_.domain.shape[0])
     several = within[:, None] & holds & (places <= round_.required[:, None])[:, :, None]
     return within & (gpus <= instance.cluster.node_gpus.max()), several
-
-
-def _most_gpus(round_: TopologyRound, level: int) -> int:
-    """Return the most GPUs of one job on several nodes of a domain of a level; 0 for none."""
-    instance = round_.instance
-    limit, most = instance.rules.max_nodes_per_job, 0
-    for domain in range(int(round_.domain[level].max()) + 1):
-        gpus = instance.cluster.node_gpus[round_.domain[level] == domain]
-        largest = np.sort(gpus[gpus > 0])[::-1][:limit]
-        if largest.size > 1:
-            most = max(most, int(largest.sum()))
-    return most
 
 
 def _best_below(value: Float[Floats, "... gpus"], least: float) -> Float[Floats, "... gpus"]:

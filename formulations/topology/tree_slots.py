@@ -106,7 +106,7 @@ def add_tree_slots(
     column, _, size, _ = offers
     builder.add_entries(slot_rows[size], column, 1.0)
     builder.add_entries(slot_rows[choices.replicas[one]], x[one], -1.0)
-    cuts = _add_cuts(builder, slot_rows, float(free.gpus.sum()))
+    cuts = add_cuts(builder, slot_rows, "cut", float(free.gpus.sum()))
     if choices.of(Kind.SEVERAL_NODES).size:
         giving, piece_rows = _add_giving(builder, free, offers, group, slot_rows)
     else:
@@ -115,11 +115,21 @@ def add_tree_slots(
     return TreeSlots(x, free, offers, group, most, giving, cuts, piece_rows)
 
 
-def _add_cuts(builder: ProgramBuilder, slot_rows: Indices, upper: float) -> dict:  # type: ignore[type-arg]
-    """Add columns that cut a slot in two."""
+def add_cuts(
+    builder: ProgramBuilder, slot_rows: Int[Indices, " sizes"], name: str, upper: float
+) -> dict[tuple[int, int], int]:
+    """Add columns that cut a slot in two, and return them by the slot and the first part.
+
+    Parameters
+    ----------
+    builder, name, upper
+        The program, and name and upper bound of the columns.
+    slot_rows
+        Row of each size, which counts slots.
+    """
     cuts = [(s, a) for s in range(2, slot_rows.size) for a in range(1, s // 2 + 1)]
     columns = builder.add_columns(
-        "cut", len(cuts), upper=upper, label=lambda i: "{}_{}".format(*cuts[i])
+        name, len(cuts), upper=upper, label=lambda i: "{}_{}".format(*cuts[i])
     )
     for column, (s, a) in zip(columns.tolist(), cuts, strict=True):
         builder.add_entries(slot_rows[[s, a, s - a]], column, [-1.0, 1.0, 1.0])
@@ -168,6 +178,26 @@ def _add_giving(
 def least_nodes(replicas: Int[Indices, " choices"], most: int) -> Int[Indices, " choices"]:
     """Return the fewest nodes of jobs on several nodes of at most so many GPUs."""
     return np.maximum(2, -(-replicas // most))
+
+
+def most_of_domains(
+    gpus: Int[Indices, " nodes"], domain: Int[Indices, " nodes"], most_nodes: int
+) -> Int[Indices, " domains"]:
+    """Return the most GPUs of one job on several nodes of each domain; 0 where there is none.
+
+    Parameters
+    ----------
+    gpus, domain
+        GPUs that each node has for it, and its domain.
+    most_nodes
+        Most nodes that it may span.
+    """
+    order = np.lexsort((-gpus, domain))
+    rank = np.arange(order.size) - np.searchsorted(domain[order], domain[order])
+    counted = order[(rank < most_nodes) & (gpus[order] > 0)]
+    domains = int(domain.max()) + 1
+    total = np.bincount(domain[counted], gpus[counted], domains).astype(np.int64)
+    return np.where(np.bincount(domain[counted], minlength=domains) < 2, 0, total)
 
 
 def add_limits(builder: ProgramBuilder, taken: Indices, limits: Sequence[Limit]) -> None:

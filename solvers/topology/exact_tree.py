@@ -19,9 +19,6 @@ from goodalloc.solvers.power_mean.hierarchy import maximise_power_mean
 from goodalloc.solvers.topology.kueue_placement import greedy_placement
 from goodalloc.solvers.topology.tree_oracles import BY_NODE, NodeOracle, TreeOracle
 
-#: Name of the stage that meets the first bound with an allocation at hand.
-GREEDY = "greedy placement"
-
 if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.topology.topology_round import TopologyRound
@@ -54,7 +51,7 @@ def solve_tree(
     -------
     Result
         Allocation, fitness, bound and status; `Result.bound_source` names the stage that proved it
-        (`goodalloc.solvers.topology.tree_oracles`).
+        (`goodalloc.solvers.topology.tree_oracles`), and is empty where time ended before any did.
 
     Examples
     --------
@@ -84,7 +81,7 @@ def solve_tree(
         gap=watch.stop.gap,
     )
     stages = oracle.stages if isinstance(oracle, TreeOracle) else [BY_NODE]
-    source = stages[-1] if stages else GREEDY
+    source = stages[-1] if stages else ""
     return tree_result(
         round_, "tree", outcome.allocation, outcome.bound, source=source, watch=watch
     )

@@ -85,6 +85,7 @@ class TreeOracle(ProgramOracle):
         decision = decide(program, priced, watch, gap=task.scaled_gap, guide=guide, known=known)
         self.nodes += decision.nodes
         if known - decision.bound <= task.scaled_gap:
+            self.stages.append(MERGED)
             return Reply(task.request.start, decision.bound / task.scale)
         if decision.values is None or decision.reduced is None or decision.duals is None:
             return Reply(None, decision.bound / task.scale)

@@ -79,7 +79,8 @@ def _topology_output(round_: TopologyRound, result: Result, out: str | None) -> 
     ]
     data["levels"] = rows
     written = "" if out is None else f"\nwritten {out}"
-    proof = f"bound {result.bound:.6g} ({result.bound_source}), gap {result.gap:.1e}"
+    source = f" (by {result.bound_source})" if result.bound_source else ""
+    proof = f"bound {result.bound:.6g}{source}, gap {result.gap:.1e}"
     return Output(
         f"{text_table(rows, tuple(rows[0]))}\n\n{result.status}: fitness {result.fitness:.6g}, "
         f"{proof if bounded else 'without a bound'}, {result.starved} of "

@@ -189,7 +189,8 @@ def _verify_columns(
     found = read_document(certificate, (CERTIFICATE_FORMAT,))
     rows = list(csv.DictReader(read_text(answer).splitlines()))
     read_columns(problem)  # a malformed file is bad input, not a certificate that is refused
-    verdict = verify_columns.verify_columns(*verify_columns.read_round(problem), rows, found)
+    table, digest = verify_columns.read_round(problem)
+    verdict = verify_columns.verify_columns(table, digest, rows, found)
     return CertificateVerdict(verdict.verified, verdict.text, verdict.data)
 
 
