@@ -79,7 +79,7 @@ def read_catalogue(path: str | os.PathLike[str]) -> tuple[LibraryRound, ...]:
         twice.
     """
     table = read_table(path, COLUMNS)
-    numbers = {name: _known(table, name, unknown) for name, unknown in _NUMBERS.items()}
+    numbers = {name: known_numbers(table, name) for name in _NUMBERS}
     counts = {name: table.counts(name, 0) for name in ("jobs", "nodes", "gpus", "since")}
     found, seen = [], set[str]()
     for row in range(len(table)):
@@ -87,7 +87,10 @@ def read_catalogue(path: str | os.PathLike[str]) -> tuple[LibraryRound, ...]:
         if cell["name"] in seen:
             raise table.refusal(row, "name", "a name of its own")
         seen.add(cell["name"])
-        values: dict[str, Any] = {name: numbers[name][row] for name in numbers}
+        values: dict[str, Any] = {
+            name: unknown if numbers[name][row] is None else numbers[name][row]
+            for name, unknown in _NUMBERS.items()
+        }
         values |= {name: counts[name][row] for name in counts}
         texts = ("name", "origin", "recipe", "sha256", "solver", "proof")
         values |= {name: cell[name] for name in texts}
@@ -96,12 +99,18 @@ def read_catalogue(path: str | os.PathLike[str]) -> tuple[LibraryRound, ...]:
     return tuple(found)
 
 
-def _known(table: Table, column: str, unknown: float) -> list[float]:
-    """Return the numbers of a column; empty cells are unknown."""
+def known_numbers(table: Table, column: str) -> list[float | None]:
+    """Return the numbers of a column, at least 0; None where a cell is empty.
+
+    Raises
+    ------
+    ValueError
+        If a cell holds something else.
+    """
     cells = table.columns[column]
     given = table.only(row for row, cell in enumerate(cells) if cell)
     values = iter(given.numbers(column, 0.0).tolist() if len(given) else [])
-    return [next(values) if cell else unknown for cell in cells]
+    return [next(values) if cell else None for cell in cells]
 
 
 def catalogue_text(rounds: Iterable[LibraryRound]) -> str:

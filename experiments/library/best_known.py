@@ -34,6 +34,7 @@ from goodalloc.experiments.gap.comparison import attempt
 from goodalloc.experiments.library.checks import checked_submission
 from goodalloc.experiments.library.make_library import FOLDER
 from goodalloc.experiments.library.submission import ANSWERS
+from goodalloc.experiments.library.wrapped_solvers import exact_solver
 from goodalloc.experiments.verification import verify
 from goodalloc.models.round.objective import mode_utilities
 from goodalloc.solvers.certificates.certificate_file import certificate_to_dict
@@ -79,11 +80,6 @@ class Best(NamedTuple):
     certificate: Certificate | None
     seconds: float
     greedy: float
-
-
-def exact_solver(instance: Instance) -> str:
-    """Return the package's exact solver of a round."""
-    return "pods" if instance.shares_gpus else "highs"
 
 
 def greedy_solvers(instance: Instance) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.objective import fitness
 from goodalloc.solvers.certificates.certificate_file import CERTIFICATE_FORMAT
 from goodalloc.solvers.interface.result import refutes
-from goodalloc.solvers.interface.result_file import read_result
+from goodalloc.solvers.interface.result_file import read_result, result_from_dict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from goodalloc.experiments.library.protocol import Runs
     from goodalloc.experiments.library.submission import Run
     from goodalloc.models.round.instance import Instance
+    from goodalloc.solvers.interface.result import Result
 
 #: Relative difference up to which a stated fitness is that of its allocation.
 SAME = 1e-9
@@ -82,23 +83,22 @@ def check_run(run: Run, folder: Path) -> Checked:
         return Checked(run, math.nan)
     instance = load_round(run.round)
     try:
-        value = _value(instance, answer, run)
+        stated = math.nan if run.fitness is None else run.fitness
+        value = _value(instance, read_result(answer, instance), stated)
         bound = _certified(instance, answer, folder / CERTIFICATES / f"{run.round}.json")
     except ValueError as error:
         return Checked(run, math.nan, refusal=str(error))
     return Checked(run, value, bound, news=_news(run, value, bound))
 
 
-def _value(instance: Instance, answer: Path, run: Run) -> float:
-    """Return the fitness of an answer; raise an error if it is not as stated."""
-    result = read_result(answer, instance)
+def _value(instance: Instance, result: Result, stated: float) -> float:
+    """Return the fitness of an answer; raise an error if there is none or it is not as stated."""
     if result.allocation is None:
         raise ValueError("its answer has no allocation.")
     broken = violations(instance, result.allocation)
     if broken:
         raise ValueError(f"its allocation breaks a rule: {broken[0]}")
     value = fitness(instance, result.allocation)
-    stated = math.nan if run.fitness is None else run.fitness
     if not abs(stated - value) <= SAME * abs(value):
         raise ValueError(f"its fitness is stated as {stated:.12g}; expected {value:.12g}.")
     return value
@@ -211,10 +211,11 @@ def check_library(name: str, *, exact: bool = False) -> LibraryCheck:
     line = find_round(name)
     paths = {kind: file_of(kind, name) for kind in ("answers", "certificates")}
     try:
-        document = json.loads(json.dumps(instance_to_dict(load_round(name))))
-        answer = read_compressed(paths["answers"])
+        instance, answer = load_round(name), read_compressed(paths["answers"])
         if not paths["certificates"].is_file():
-            return LibraryCheck(name, False, _without_certificate(name, answer, line.fitness))
+            _value(instance, result_from_dict(answer, instance), line.fitness)
+            return LibraryCheck(name, False, "")
+        document = json.loads(json.dumps(instance_to_dict(instance)))
         certificate = read_compressed(paths["certificates"])
         verdict = verify.verify(document, answer, certificate, exact=exact)
     except ValueError as error:
@@ -225,19 +226,3 @@ def check_library(name: str, *, exact: bool = False) -> LibraryCheck:
     if verdict.verified and not verdict.claimed <= line.bound * (1.0 + SAME):
         reasons.append(f"the certificate proves {verdict.claimed!r}, the table {line.bound!r}.")
     return LibraryCheck(name, verdict.verified, " ".join(reasons))
-
-
-def _without_certificate(name: str, answer: object, stated: float) -> str:
-    """Return what is wrong with a best known allocation; empty if nothing is."""
-    from goodalloc.solvers.interface.result_file import result_from_dict
-
-    instance = load_round(name)
-    allocation = result_from_dict(answer, instance).allocation
-    if allocation is None:
-        return "there is no allocation."
-    broken = violations(instance, allocation)
-    value = math.nan if broken else fitness(instance, allocation)
-    if broken:
-        return f"the allocation breaks a rule: {broken[0]}"
-    same = abs(value - stated) <= SAME * abs(value)
-    return "" if same else f"the allocation is worth {value!r}, the table {stated!r}."

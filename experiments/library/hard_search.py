@@ -22,6 +22,7 @@ import numpy as np
 from goodalloc.data.library.library_round import CLOSED_GAP
 from goodalloc.data.library.recipes import make_round, parse_recipe, recipe_text
 from goodalloc.experiments.gap.comparison import attempt
+from goodalloc.experiments.library.wrapped_solvers import exact_solver
 from goodalloc.models.round.objective import mode_utilities
 from goodalloc.models.support.validation import require_count, require_number
 from goodalloc.solvers.interface.stop import Stop
@@ -99,8 +100,7 @@ def hardness_of(recipe: str, seconds: float) -> float:
     instance = make_round(recipe, "trial")
     mode_utilities(instance)
     begin = time.perf_counter()
-    solver = "pods" if instance.shares_gpus else "highs"
-    result = attempt(instance, solver, stop=Stop(seconds=seconds))
+    result = attempt(instance, exact_solver(instance), stop=Stop(seconds=seconds))
     if result.allocation is None:
         return 2.0 * seconds
     if result.gap <= CLOSED_GAP:

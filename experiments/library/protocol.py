@@ -28,6 +28,9 @@ LATE_FACTOR, LATE_SECONDS = 1.1, 2.0
 #: Shift of the geometric means of seconds, and the limits that a round counts that is not solved.
 SECONDS_SHIFT, PENALTY = 1.0, 10.0
 
+#: Seconds from which a round counts as long for an exact solver.
+LONG = 10.0
+
 #: Relative losses within which a heuristic is counted, beside `CLOSED_GAP` for solved.
 WITHIN = (0.01, 0.05)
 

@@ -16,7 +16,7 @@ from goodalloc.data.documents.json_file import (
     in_file,
     read_document,
 )
-from goodalloc.data.library.catalogue import find_round
+from goodalloc.data.library.catalogue import find_round, known_numbers
 from goodalloc.experiments.library.protocol import LIMITS
 from goodalloc.models.support.validation import require_count, require_name, require_number
 
@@ -34,9 +34,6 @@ DESCRIPTION, RUNS, ANSWERS, CERTIFICATES = (
     "answers",
     "certificates",
 )
-
-#: Libraries whose versions are told.
-LIBRARIES = ("numpy", "scipy", "highspy", "pyomo", "jax")
 
 
 @dataclass(frozen=True)
@@ -147,24 +144,17 @@ def read_runs(folder: Path) -> list[Run]:
     table = read_table(path, COLUMNS, least=0)
     limits = table.numbers("seconds_limit", 0.0, strict=True)
     seconds = table.numbers("seconds", 0.0)
-    optional = {}
-    for name in ("fitness", "claimed_bound"):
-        cells = table.columns[name]
-        given = table.only(row for row, cell in enumerate(cells) if cell)
-        numbers = iter(given.numbers(name, 0.0).tolist() if len(given) else [])
-        optional[name] = [next(numbers) if cell else None for cell in cells]
+    fitness, claimed = (known_numbers(table, name) for name in ("fitness", "claimed_bound"))
     runs = []
     for row in range(len(table)):
-        texts = {
-            name: table.columns[name][row] for name in ("round", "sha256", "status", "message")
-        }
+        texts = {name: table.columns[name][row] for name in TEXTS}
         find_round(texts["round"])
         runs.append(
             Run(
                 seconds_limit=float(limits[row]),
                 seconds=float(seconds[row]),
-                fitness=optional["fitness"][row],
-                claimed_bound=optional["claimed_bound"][row],
+                fitness=fitness[row],
+                claimed_bound=claimed[row],
                 **texts,
             )
         )

@@ -45,9 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from goodalloc.data.library.library_round import LibraryRound
-    from goodalloc.experiments.library.submission import (
-        Submission,
-    )
+    from goodalloc.experiments.library.submission import Submission
     from goodalloc.models.round.instance import Instance
     from goodalloc.solvers.interface.result import Result
 
@@ -157,11 +155,13 @@ def solver_code(solver: str) -> str:
         If there is no such solver.
     """
     found = find_solver(solver)
+    if ships(solver):
+        return ""
     try:
         path = inspect.getsourcefile(inspect.unwrap(found))
     except TypeError:  # of a built-in, or an object that is called
-        path = None
-    if path is None or ships(solver):
+        return ""
+    if path is None:
         return ""
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 

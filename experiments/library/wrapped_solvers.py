@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from goodalloc.solvers.interface.stop import Stop
 
 
+def exact_solver(instance: Instance) -> str:
+    """Return the name of the package's exact solver of a round."""
+    return "pods" if instance.shares_gpus else "highs"
+
+
 def exact(instance: Instance, *, stop: Stop) -> Answer:
     """Decide a round by the package's exact solver for it."""
     if instance.shares_gpus:

@@ -81,18 +81,11 @@ def split_round(columns: RoundColumns, parts: int, seed: int) -> Iterator[Part]:
     of_job[running] = of_node[current.node[first]]
     waiting = random.permutation(np.flatnonzero(of_job < 0))
     of_job[waiting] = _evened(np.bincount(of_job[running], minlength=parts), waiting.size)
-    groups = np.repeat(np.arange(len(cluster.groups)), [group.nodes for group in cluster.groups])
     stays = np.ones(columns.num_jobs, dtype=bool)
     stays[current.job[of_node[current.node] != of_job[current.job]]] = False
     for part in range(parts):
         jobs, nodes = np.flatnonzero(of_job == part), np.flatnonzero(of_node == part)
-        counts = np.bincount(groups[nodes], minlength=len(cluster.groups)).tolist()
-        there = tuple(
-            replace(group, nodes=count)
-            for group, count in zip(cluster.groups, counts, strict=True)
-            if count
-        )
-        if not jobs.size or not any(group.gpus for group in there):
+        if not jobs.size or not cluster.node_gpus[nodes].any():
             continue
         kept = (of_job[current.job] == part) & stays[current.job]
         placed = Allocation.from_entries(
@@ -105,7 +98,7 @@ def split_round(columns: RoundColumns, parts: int, seed: int) -> Iterator[Part]:
         yield Part(
             replace(
                 columns,
-                cluster=Cluster(there),
+                cluster=cluster_of(cluster, nodes),
                 kind=columns.kind[jobs],
                 age=columns.age[jobs],
                 restarts=columns.restarts[jobs],
@@ -115,6 +108,19 @@ def split_round(columns: RoundColumns, parts: int, seed: int) -> Iterator[Part]:
             jobs,
             nodes,
         )
+
+
+def cluster_of(cluster: Cluster, nodes: Int[Indices, " nodes"]) -> Cluster:
+    """Return the groups of some nodes of a cluster, in order.
+
+    Parameters
+    ----------
+    cluster, nodes
+        The cluster, and indices of nodes, some with GPUs.
+    """
+    counts = np.bincount(cluster.node_group[nodes], minlength=len(cluster.groups)).tolist()
+    pairs = zip(cluster.groups, counts, strict=True)
+    return Cluster(tuple(replace(group, nodes=count) for group, count in pairs if count))
 
 
 def _evened(counts: Indices, more: int) -> Indices:

@@ -12,15 +12,14 @@ Narayanan et al., "Solving Large-Scale Granular Resource Allocation Problems Eff
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from goodalloc.models.round.allocation import Allocation
-from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.support.validation import require_count
+from goodalloc.solvers.columns.split import cluster_of
 from goodalloc.solvers.interface.result import Answer
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from goodalloc.models.round.allocation import Placement
+    from goodalloc.models.round.cluster import Cluster
     from goodalloc.models.round.job import Job
     from goodalloc.models.support.array_types import Indices
 
@@ -85,7 +85,7 @@ def split_instance(instance: Instance, parts: int, seed: int) -> Iterator[RoundP
         counts[of_job[index]] += 1
     for part in range(parts):
         nodes = np.flatnonzero(of_node == part)
-        cluster = _cluster_of(instance.cluster, nodes)
+        cluster = cluster_of(instance.cluster, nodes)
         found: dict[int, Job] = {}
         for index in np.flatnonzero(of_job == part).tolist():
             inner = _job_of(instance.jobs[index], cluster, nodes)
@@ -107,16 +107,6 @@ def _even_parts(cluster: Cluster, parts: int, random: np.random.Generator) -> In
         given.append(random.permutation(dealt[first : first + group.nodes]))
         first += group.nodes
     return np.concatenate(given)
-
-
-def _cluster_of(cluster: Cluster, nodes: Indices) -> Cluster:
-    """Return the groups of some of the nodes."""
-    ends = np.cumsum([group.nodes for group in cluster.groups])
-    counts = np.bincount(
-        np.searchsorted(ends, nodes, side="right"), minlength=len(cluster.groups)
-    ).tolist()
-    pairs = zip(cluster.groups, counts, strict=True)
-    return Cluster(tuple(replace(group, nodes=count) for group, count in pairs if count))
 
 
 def _job_of(job: Job, cluster: Cluster, nodes: Indices) -> Job | None:

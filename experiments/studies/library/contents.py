@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from goodalloc.data.documents.csv_table import read_table
 from goodalloc.data.library.catalogue import library_rounds
 from goodalloc.data.library.library_round import CATEGORIES
+from goodalloc.experiments.library.protocol import LONG
 from goodalloc.experiments.library.stored_rows import stored_table
 from goodalloc.experiments.reporting.plots import COLOURS, figure_of, new_axes
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from goodalloc.experiments.studies.framework.reproduction import Plan
-
-#: Seconds from which a round counts as long for an exact solver.
-LONG = 10.0
 
 
 class ContentsRow(NamedTuple):

@@ -15,6 +15,7 @@ import numpy as np
 from goodalloc.data.library.catalogue import core_rounds, find_round
 from goodalloc.experiments.library.checks import checked_submission
 from goodalloc.experiments.library.first_solvers import FIRST_SOLVERS
+from goodalloc.experiments.library.protocol import LONG, judge
 from goodalloc.experiments.library.ranking import (
     common_rounds,
     plot_ranking,
@@ -41,9 +42,6 @@ SECONDS, QUICK_SECONDS = 10.0, 3.0
 
 #: Rounds of a quick run: small ones of the core.
 QUICK_ROUNDS = 4
-
-#: Seconds from which a round counts as long for an exact solver.
-LONG = 10.0
 
 #: Names of the exact solvers.
 EXACT = ("goodalloc", "highs-nodes", "scip-nodes", "cp-sat-nodes")
@@ -175,8 +173,6 @@ def _rows(plan: Plan) -> list[LibraryRow]:
 
 def _judged(rows: list[LibraryRow]) -> dict[str, Runs]:
     """Return the runs of rows, as the library judges them."""
-    from goodalloc.experiments.library.protocol import judge
-
     found: dict[str, Runs] = {}
     for row in rows:
         value = np.nan if row.fitness is None else row.fitness
