@@ -57,6 +57,7 @@ class PatternOracle(ProgramOracle):
             gap=task.scaled_gap,
             guide=guide,
             known=task.known * task.scale,
+            presolve=True,
         )
         self.nodes += decision.nodes
         if decision.duals is not None:

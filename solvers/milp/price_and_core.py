@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,11 +33,17 @@ from goodalloc.solvers.milp.counted_program import run_choices
 from goodalloc.solvers.milp.highs_program import run_mixed_integer, run_relaxation
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from goodalloc.formulations.basics.program import Program
     from goodalloc.models.support.array_types import Floats
     from goodalloc.solvers.interface.watch import Watch
+    from goodalloc.solvers.milp.highs_program import Outcome
+
+    #: Solver of a program, under a watch, to an absolute gap.
+    Run = Callable[..., Outcome]
 
 
 #: Reduced cost in gaps up to which columns are in the first core; and the factor by which the
@@ -83,6 +90,7 @@ def decide(
     known: float = math.inf,
     exact: bool = True,
     alike: bool = False,
+    presolve: bool = False,
 ) -> Decision:
     """Minimise a program, exactly by default.
 
@@ -107,6 +115,8 @@ def decide(
         solution suffices.
     alike
         Whether many jobs have the same choices, so that cores are run by counts (`run_choices`).
+    presolve
+        Whether large cores that are not run by counts are presolved.
 
     Examples
     --------
@@ -136,7 +146,8 @@ def decide(
         values = np.rint(relaxation.values)
         return Decision(values, bound, bound, nodes, reduced=reduced, duals=duals)
     delta = FIRST_CORE * gap
-    best = _keep_ones(program, reduced <= delta, relaxation.values, watch, gap)
+    run = partial(run_mixed_integer, presolve=presolve)
+    best = _keep_ones(program, reduced <= delta, relaxation.values, watch, gap, run)
     best = replace(best, bound=bound, nodes=nodes + best.nodes, reduced=reduced, duals=duals)
     nodes = best.nodes
     if best.objective - bound <= gap:
@@ -150,6 +161,7 @@ def decide(
             gap=gap,
             guide=guide,
             alike=alike,
+            presolve=presolve,
         )
         if best.objective - bound <= gap:
             return best
@@ -166,7 +178,7 @@ def decide(
         gap=gap,
         known=known,
         exact=exact,
-        alike=alike,
+        run=run_choices if alike else run,
     )
 
 
@@ -180,13 +192,12 @@ def _widening_core(
     gap: float,
     known: float,
     exact: bool,
-    alike: bool,
+    run: Run,
 ) -> Decision:
     """Solve the core, and wider ones until all columns outside are proved to be worse."""
     bound = best.bound
     while watch.limit is None:
         core = reduced <= delta
-        run = run_choices if alike else run_mixed_integer
         outcome = run(program.columns(core), watch, gap=gap)
         if outcome.values is not None and outcome.objective < best.objective:
             values = program.widen(outcome.values, core)
@@ -213,7 +224,12 @@ def _widening_core(
 
 
 def _keep_ones(
-    program: Program, core: NDArray[np.bool_], relaxed: Floats, watch: Watch, gap: float
+    program: Program,
+    core: NDArray[np.bool_],
+    relaxed: Floats,
+    watch: Watch,
+    gap: float,
+    run: Run,
 ) -> Decision:
     """Return the best solution in the core that keeps the ones of the relaxation.
 
@@ -222,7 +238,7 @@ def _keep_ones(
     """
     kept = program.integer & (program.upper == 1.0) & (relaxed > 1.0 - INTEGRAL)
     fixed = replace(program, lower=np.where(kept, 1.0, program.lower))
-    outcome = run_mixed_integer(fixed.columns(core), watch, gap=gap)
+    outcome = run(fixed.columns(core), watch, gap=gap)
     values = None if outcome.values is None else program.widen(outcome.values, core)
     return Decision(values, outcome.objective, -math.inf, outcome.nodes)
 
@@ -236,6 +252,7 @@ def _guided(
     gap: float,
     guide: Floats,
     alike: bool,
+    presolve: bool,
 ) -> Decision:
     """Return candidates for a program whose cost hardly separates one choice from another.
 
@@ -245,7 +262,14 @@ def _guided(
     """
     for weight in GUIDE_WEIGHTS:
         blended = replace(program, cost=program.cost + weight * guide)
-        found = decide(blended, priced, watch, gap=min(gap, GUIDED_GAP * weight), alike=alike)
+        found = decide(
+            blended,
+            priced,
+            watch,
+            gap=min(gap, GUIDED_GAP * weight),
+            alike=alike,
+            presolve=presolve,
+        )
         if found.values is None:
             break
         objective = float(program.cost @ found.values)

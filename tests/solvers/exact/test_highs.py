@@ -28,6 +28,7 @@ from goodalloc.solvers.heuristics.greedy import solve_greedy
 from goodalloc.solvers.interface.result import Limit
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
+from goodalloc.solvers.milp import highs_program
 from goodalloc.solvers.milp.highs_program import run_mixed_integer
 from tests.support.random_instances import random_instance
 
@@ -326,8 +327,28 @@ def test_a_round_in_which_nobody_can_run_is_solved() -> None:
     assert answer.bound == pytest.approx(instance.rules.floor)
 
 
-def test_a_program_that_presolve_spoils_is_solved_to_its_optimum() -> None:
-    """HiGHS with presolve calls -1.103 optimal here; trying all points finds -1.38."""
+@pytest.fixture
+def presolving(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs of any size are presolved where a solver asks for it."""
+    monkeypatch.setattr(highs_program, "WORTH_PRESOLVING", 0)
+
+
+@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.usefixtures("presolving")
+def test_presolved_rounds_are_solved_to_their_optimum(seed: int) -> None:
+    """What the programs find with presolve is what trying all allocations finds."""
+    instance = random_instance(seed, power=(-1.0, 1.0, 0.0, -10.0, -math.inf)[seed % 5])
+    answer = solve_highs(instance, by_price=False, break_ties=False)
+    best = solve_brute_force(instance).bound
+    assert answer.allocation is not None
+    assert fitness(instance, answer.allocation) == pytest.approx(best, rel=2e-9)
+    assert answer.bound == pytest.approx(best, rel=2e-9)
+
+
+@pytest.mark.parametrize("presolve", [False, True])
+@pytest.mark.usefixtures("presolving")
+def test_a_program_that_presolve_spoils_is_solved_to_its_optimum(presolve: bool) -> None:
+    """HiGHS with all of presolve calls -1.103 optimal; trying all points finds -1.38."""
     infinity = np.inf
     program = Program(
         cost=np.array([-0.524, -0.563, -0.286, -0.595, -0.044, 0.933, -0.178, 0.0, 0.0]),
@@ -346,7 +367,7 @@ def test_a_program_that_presolve_spoils_is_solved_to_its_optimum() -> None:
     rows = points @ matrix.T
     allowed = ((rows >= program.row_lower) & (rows <= program.row_upper)).all(axis=1)
     best = float((points[allowed] @ program.cost).min())
-    outcome = run_mixed_integer(program, Watch(Stop()), gap=1e-9)
+    outcome = run_mixed_integer(program, Watch(Stop()), gap=1e-9, presolve=presolve)
     assert best == pytest.approx(-1.38)
     assert outcome.objective == pytest.approx(best, abs=1e-9)
     assert outcome.bound <= best + 1e-9
