@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +31,9 @@ MOST_WHOLE = 1e6
 #: Units of the largest node where they are coarse, and most cells of a table in all.
 COARSE_UNITS = 48
 MOST_CELLS = 40_000
+#: Largest denominator of an amount, as a fraction, that may have a unit in common with others; what
+#: such fractions are rounded by; and a unit of which every node has more than there are tables for.
+LARGEST_DENOMINATOR, WHOLE_ROUNDING, NO_UNIT = 10**5, 1e-12, 1e-100
 #: Units of the largest node in which resources without a common unit have prices.
 FINE_UNITS = 2.0**20
 
@@ -193,8 +197,16 @@ def price_units(
 
 
 def common_unit(amounts: Float[Floats, ...]) -> float:
-    """Return the largest number of which all amounts are whole multiples, by Euclid; 0 where none
-    is.
+    """Return the largest number of which all amounts are whole multiples.
+
+    Every amount is taken for the fraction with a denominator of at most `LARGEST_DENOMINATOR` that
+    it is, and the greatest common divisor of these is exact: Euclid on floating-point numbers
+    drifts from step to step, until it stops at a number that divides none of them.
+
+    Returns
+    -------
+    float
+        0 where there is no amount above 0, `NO_UNIT` where some amount is no such fraction.
 
     Examples
     --------
@@ -202,12 +214,14 @@ def common_unit(amounts: Float[Floats, ...]) -> float:
     >>> from goodalloc.formulations.mode_rounds import common_unit
     >>> common_unit(np.array([1.5, 6.0, 4.5]))
     1.5
+    >>> common_unit(np.array([3.152, 11.908, 18.708]))
+    0.004
     """
-    found = 0.0
+    found = Fraction(0)
     for amount in np.unique(amounts[amounts > 0]).tolist():
-        larger, smaller = max(found, amount), min(found, amount)
-        while smaller > WHOLE_TOLERANCE * amount:
-            rest = larger - smaller * round(larger / smaller)
-            larger, smaller = smaller, abs(rest)
-        found = larger
-    return found
+        exact = Fraction(amount).limit_denominator(LARGEST_DENOMINATOR)
+        if abs(float(exact) - amount) > WHOLE_ROUNDING * amount:
+            return NO_UNIT
+        divisor = math.gcd(found.numerator * exact.denominator, exact.numerator * found.denominator)
+        found = Fraction(divisor, found.denominator * exact.denominator)
+    return max(float(found), NO_UNIT) if found else 0.0
