@@ -67,6 +67,8 @@ class Decision:
         The best solution, its objective and the bound.
     nodes, core
         Simplex iterations and nodes, and the columns of the last core.
+    relaxed
+        Objective of the relaxation.
     reduced, duals
         Reduced costs of all columns and prices of all rows in the relaxation, or None without it.
     """
@@ -76,6 +78,7 @@ class Decision:
     bound: float
     nodes: int = 0
     core: int = 0
+    relaxed: float = -math.inf
     reduced: Floats | None = None
     duals: Floats | None = None
 
@@ -139,17 +142,17 @@ def decide(
         return Decision(None, math.inf, bound)
     bound, nodes, duals = relaxation.objective, relaxation.nodes, relaxation.duals
     if known - bound <= gap:
-        return Decision(None, known, bound, nodes, duals=duals)
+        return Decision(None, known, bound, nodes, relaxed=bound, duals=duals)
     reduced = program.reduced_costs(duals)
     fractional = np.abs(relaxation.values - np.rint(relaxation.values)) > INTEGRAL
     if not fractional[program.integer].any():
         values = np.rint(relaxation.values)
-        return Decision(values, bound, bound, nodes, reduced=reduced, duals=duals)
+        return Decision(values, bound, bound, nodes, relaxed=bound, reduced=reduced, duals=duals)
     delta = FIRST_CORE * gap
     run = partial(run_mixed_integer, presolve=presolve)
     best = _keep_ones(program, reduced <= delta, relaxation.values, watch, gap, run)
-    best = replace(best, bound=bound, nodes=nodes + best.nodes, reduced=reduced, duals=duals)
-    nodes = best.nodes
+    nodes += best.nodes
+    best = replace(best, bound=bound, nodes=nodes, relaxed=bound, reduced=reduced, duals=duals)
     if best.objective - bound <= gap:
         return best
     if guide is not None and np.count_nonzero(reduced <= delta) > program.num_columns / 2:

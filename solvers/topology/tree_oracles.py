@@ -35,11 +35,11 @@ from goodalloc.solvers.power_mean.oracle import Reply
 from goodalloc.solvers.power_mean.program_oracle import ProgramOracle
 
 if TYPE_CHECKING:
-    from goodalloc.formulations.basics.program import Program
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.support.array_types import Flags, Floats, Indices
     from goodalloc.models.topology.topology_round import TopologyRound
+    from goodalloc.solvers.milp.price_and_core import Decision
     from goodalloc.solvers.power_mean.program_oracle import Task
 
 #: Names of the stages.
@@ -87,33 +87,30 @@ class TreeOracle(ProgramOracle):
         if known - decision.bound <= task.scaled_gap:
             self.stages.append(MERGED)
             return Reply(task.request.start, decision.bound / task.scale)
-        if decision.values is None or decision.reduced is None or decision.duals is None:
+        if decision.values is None or decision.reduced is None:
             return Reply(None, decision.bound / task.scale)
         taken = decision.values[: len(choices)] > 0.5
         allocation = self._packed(choices.where(taken))
         if allocation is not None or watch.limit is not None:
             self.stages.append(MERGED)
             return Reply(allocation, decision.bound / task.scale)
-        relaxed = dual_objective(program, decision.duals)
-        reduced = decision.reduced[: len(choices)]
-        return self._by_core(task, reduced, relaxed, decision.objective, decision.bound)
+        return self._by_core(task, decision, decision.reduced[: len(choices)])
 
-    def _by_core(
-        self, task: Task, reduced: Floats, relaxed: float, objective: float, bound: float
-    ) -> Reply:
+    def _by_core(self, task: Task, merged: Decision, reduced: Floats) -> Reply:
         """Decide a task by cores of choices, and wider ones until the optimum is proved.
 
         Parameters
         ----------
-        task, reduced
-            The task, and the reduced cost of each of its choices with merged domains.
-        relaxed, objective, bound
-            Cost of that relaxation, of its best whole solution, and the bound that it proves.
+        task
+            The task.
+        merged, reduced
+            The decision with merged domains, and the reduced cost of each choice in it.
         """
         best, cost = None, task.known * task.scale
+        relaxed, bound = merged.relaxed, merged.bound
         several = min(FIRST_CHOICES * self.instance.num_jobs, reduced.size) - 1
         delta = max(FIRST_CORE * task.scaled_gap, float(np.partition(reduced, several)[several]))
-        delta = max(delta, objective - relaxed + task.scaled_gap)
+        delta = max(delta, merged.objective - relaxed + task.scaled_gap)
         while self.watch.limit is None:
             core = reduced <= delta
             found, proven = self._within(task, core)
@@ -180,25 +177,6 @@ class TreeOracle(ProgramOracle):
             if outcome.values is not None:
                 return self.round_.graded(pack_tree(self.round_, labelled, outcome.values))
         return None
-
-
-def dual_objective(program: Program, duals: Floats) -> float:
-    """Return the lower bound on a program's objective that prices of its rows prove.
-
-    Parameters
-    ----------
-    program, duals
-        A program, and the prices of its rows; those on an infinite side count as zero.
-    """
-    prices = np.where(
-        np.isfinite(np.where(duals > 0, program.row_lower, program.row_upper)), duals, 0.0
-    )
-    sides = np.where(prices > 0, program.row_lower, program.row_upper)
-    reduced = program.reduced_costs(prices)
-    ends = np.where(reduced > 0, program.lower, program.upper)
-    rows = np.where(prices != 0, sides, 0.0) @ prices
-    columns = np.where(reduced != 0, ends, 0.0) @ reduced
-    return float(rows + columns + program.offset)
 
 
 @dataclass
