@@ -327,7 +327,7 @@ def solve_brute_force(
     except KeyboardInterrupt:
         return Answer(None, limit=Limit.INTERRUPTED)
     if break_ties:
-        allocation = canonical(instance, allocation, watch)
+        allocation = canonical(instance, allocation, watch).allocation
     return Answer(allocation, fitness, "enumeration", proven=True, iterations=tried)
 
 

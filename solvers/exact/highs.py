@@ -27,6 +27,7 @@ from goodalloc.solvers.exact.stand_in import StandIn
 from goodalloc.solvers.exact.ties import canonical
 from goodalloc.solvers.interface.bounds import KNAPSACK
 from goodalloc.solvers.interface.result import Answer, Incumbent
+from goodalloc.solvers.interface.stages import StageLog
 from goodalloc.solvers.interface.stop import Stop, proves
 from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.modes.oracle import ModeOracle
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
     from goodalloc.solvers.exact.by_price import PricedDecision
+
+#: Name of the stage in which heuristics stand in.
+HEURISTICS = "heuristics"
 
 #: Share of the time in which dominated choices of jobs with modes are sought, and its minimum.
 OF_TIME, LEAST_SECONDS = 0.5, 0.3
@@ -50,6 +54,7 @@ def solve_highs(
     leximin: bool = False,
     break_ties: bool = True,
     by_price: bool = True,
+    log: StageLog | None = None,
 ) -> Answer:
     """Decide a round to proven optimality, for every power.
 
@@ -69,6 +74,9 @@ def solve_highs(
         `ties`).
     by_price
         Whether one price of a GPU is tried before the programs; the optimum is the same.
+    log
+        Record in which the stages of the solve are written: what each proved, in how many seconds,
+        and whether the rule between equally good allocations was applied.
 
     Examples
     --------
@@ -81,22 +89,31 @@ def solve_highs(
     ([((0, 2),)], True)
     """
     watch = Watch(stop or Stop())
+    log = log or StageLog()
+    log.begin()
     priced = None
     if by_price and not leximin:
         with suppress(KeyboardInterrupt):
             priced = decide_by_price(instance)
+        outcome = "no allocation" if priced is None else _outcome(priced.proves(watch.stop.gap))
+        log.add("one price", outcome, math.inf if priced is None else priced.bound)
     if priced is not None and priced.proves(watch.stop.gap):
         answer = _by_price(instance, priced, watch)
     else:
-        answer = _by_programs(instance, start, watch, priced, leximin=leximin)
+        answer = _by_programs(instance, start, watch, priced, log=log, leximin=leximin)
     allocation = answer.allocation
     if allocation is not None and answer.proven and break_ties:
         with suppress(KeyboardInterrupt):  # a proven optimum is there already
-            allocation = canonical(instance, allocation, watch, leximin=leximin)
+            allocation, rule = canonical(instance, allocation, watch, leximin=leximin)
+            log.add("ties", rule)
     if allocation is None:
         return answer
     last = Incumbent(watch.seconds, answer.iterations, fitness(instance, allocation), answer.bound)
     return replace(answer, allocation=allocation, history=(last,))
+
+
+def _outcome(proven: bool) -> str:
+    return "proved" if proven else "no proof"
 
 
 def _by_price(instance: Instance, priced: PricedDecision, watch: Watch) -> Answer:
@@ -112,6 +129,7 @@ def _by_programs(
     watch: Watch,
     priced: PricedDecision | None,
     *,
+    log: StageLog,
     leximin: bool,
 ) -> Answer:
     """Return the answer of the programs, with the heuristics' help where time is short."""
@@ -119,14 +137,18 @@ def _by_programs(
     oracle.build_seconds = watch.seconds
     found = start if start is not None and not violations(instance, start) else None
     stand_in = StandIn(instance, oracle.choices, watch)
+    log.add("choices", f"{len(oracle.choices)} found")
     if stand_in.first:
         found = stand_in.before(found)
+        log.add(HEURISTICS, "little time")
     oracle.watch = stand_in.search_watch()
     answer = _searched(instance, oracle, found, leximin=leximin)
     watch.interrupted |= oracle.watch.interrupted
+    log.add(answer.bound_source, _outcome(answer.proven), answer.bound)
     if not (answer.proven or stand_in.first):
         found = stand_in.after(answer.allocation, answer.limit)
         answer = replace(answer, allocation=found)
+        log.add(HEURISTICS, "no time left for the program")
     if priced is not None and not answer.proven:
         answer = _with_priced(instance, answer, priced)
     answer = _with_knapsack(instance, answer, watch.stop.gap)

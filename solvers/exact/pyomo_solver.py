@@ -233,7 +233,7 @@ def solve_pyomo(
     proven = allocation is not None and proves(outcome.bound, value, stop.gap)
     if allocation is not None and proven and break_ties:
         with suppress(KeyboardInterrupt):  # a proven optimum is there already
-            allocation = canonical(instance, allocation, watch, leximin=leximin)
+            allocation = canonical(instance, allocation, watch, leximin=leximin).allocation
     return Answer(
         allocation,
         outcome.bound,

@@ -20,7 +20,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -72,6 +73,32 @@ SLACK_IN_PROGRAM = 1e-6
 LARGEST_WEIGHT = 1e7
 
 
+class TieRule(StrEnum):
+    """What the rule came to."""
+
+    APPLIED = "applied"
+    MODES = "not applied: jobs have modes"
+    MANY_CHOICES = "not applied: too many choices"
+    MANY_TIED = "not applied: too many choices may tie"
+    FAR_APART = "not applied: utilities are too far apart to be compared"
+    UNDECIDED = "not applied: no preferred allocation was found in time"
+
+
+class Preferred(NamedTuple):
+    """Outcome of the rule.
+
+    Attributes
+    ----------
+    allocation
+        The preferred allocation, or the one that was given.
+    rule
+        Whether it is preferred, or why that was not decided.
+    """
+
+    allocation: Allocation
+    rule: TieRule
+
+
 @dataclass(frozen=True)
 class Face:
     """Conditions under which an allocation is as good as a given one.
@@ -99,7 +126,7 @@ class Face:
 
 def canonical(
     instance: Instance, allocation: Allocation, watch: Watch, *, leximin: bool = False
-) -> Allocation:
+) -> Preferred:
     """Return, among the allocations as good as this optimum, the one that the rule prefers.
 
     Parameters
@@ -114,19 +141,21 @@ def canonical(
         Whether all ranks of utilities count, not only the least.
     """
     if not instance.plain:
-        return allocation
-    if allocation == instance.current:
-        return allocation  # rule 1 keeps all that run, and rule 2 then adds nothing
+        return Preferred(allocation, TieRule.MODES)
+    if allocation == instance.current:  # rule 1 keeps all that run, and rule 2 then adds nothing
+        return Preferred(allocation, TieRule.APPLIED)
     choices = enumerate_choices(instance)
     if len(choices) > MOST_CHOICES:
-        return allocation
+        return Preferred(allocation, TieRule.MANY_CHOICES)
     face = optimal_face(instance, choices, utilities(instance, allocation), leximin=leximin)
+    if np.unique(choices.job[face.allowed]).size < instance.num_jobs:
+        return Preferred(allocation, TieRule.FAR_APART)
     core = _tied(instance, choices, face, watch)
     if core is None:
-        return allocation
+        return Preferred(allocation, TieRule.UNDECIDED)
     taken = choices.where(core)
     if len(taken) > max(MOST_TIED * instance.num_jobs, FEW_TIED):
-        return allocation
+        return Preferred(allocation, TieRule.MANY_TIED)
     if len(taken) > instance.num_jobs:
         rows = [(weights[core], most) for weights, most in face.limits]
         scale = SLACK_IN_PROGRAM / face.slack
@@ -135,7 +164,7 @@ def canonical(
     elif len(taken) == instance.num_jobs:
         found = place(instance, taken, watch)
     else:
-        return allocation
+        found = None
     return _as_good(instance, found, allocation)
 
 
@@ -260,13 +289,13 @@ def _preferred(
     return place(instance, taken, watch)
 
 
-def _as_good(
-    instance: Instance, candidate: Allocation | None, allocation: Allocation
-) -> Allocation:
+def _as_good(instance: Instance, candidate: Allocation | None, allocation: Allocation) -> Preferred:
     """Return the candidate if it is as good as the allocation, else the allocation."""
     if candidate is None:
-        return allocation
+        return Preferred(allocation, TieRule.UNDECIDED)
     power = instance.rules.power
     mine = float(power_mean(utilities(instance, candidate), power))
     best = float(power_mean(utilities(instance, allocation), power))
-    return candidate if mine >= best * (1 - 2 * TIE) else allocation
+    if mine < best * (1 - 2 * TIE):
+        return Preferred(allocation, TieRule.UNDECIDED)
+    return Preferred(candidate, TieRule.APPLIED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from goodalloc.solvers.interface.stop import Stop
 if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Allocation, Placement
     from goodalloc.models.round.instance import Instance
-    from goodalloc.models.support.array_types import Floats
 
 
 def solve_greedy(
@@ -94,70 +93,127 @@ def _starts(instance: Instance, start: Allocation | None) -> list[list[Placement
 def extend(occupancy: Occupancy, deadline: float | None = None) -> int:
     """Give out free GPUs by greatest marginal gain until nothing gains; return the number of steps.
 
-    A job's best gain is looked up in a heap and computed afresh when its turn comes: as GPUs
+    A job's best step is looked up in a heap and computed afresh when its turn comes: as GPUs
     are given away gains shrink, so that most entries stay where they are. Moving a job
     frees GPUs elsewhere; the heap is therefore filled again until a whole round brings nothing.
     """
     jobs = np.flatnonzero(~occupancy.instance.pinned).tolist()
+    best_steps = BestSteps(occupancy)
     steps, before = 0, -1
     while steps > before:
         before = steps
-        queue = [(-np.inf, job) for job in jobs]
+        queue = [(-math.inf, job) for job in jobs]
         while queue:
             promised, job = heapq.heappop(queue)
             if deadline is not None and time.perf_counter() >= deadline:
                 return steps
-            slope, row = best_step(occupancy, job)
-            if row is None:
+            step = best_steps.of(job)
+            if step.slope == -math.inf:
                 continue
-            if -slope > promised and queue and (-slope, job) > queue[0]:
-                heapq.heappush(queue, (-slope, job))
+            if -step.slope > promised and queue and (-step.slope, job) > queue[0]:
+                heapq.heappush(queue, (-step.slope, job))
                 continue
-            occupancy.clear(job)
-            occupancy.put(job, row)
+            best_steps.take(job, step)
             steps += 1
-            heapq.heappush(queue, (-np.inf, job))
+            heapq.heappush(queue, (-math.inf, job))
     return steps
 
 
-def best_step(occupancy: Occupancy, job: int) -> tuple[float, Placement | None]:
-    """Return the greatest gain per further GPU of a job, and its row; None if nothing gains.
+class Step(NamedTuple):
+    """Change of a job's row.
 
-    A step that gains and takes no further GPU comes before all others.
+    Attributes
+    ----------
+    slope, gain
+        Gain per further GPU, infinite where none is taken, -inf where nothing gains; and the gain.
+    several, replicas
+        Whether it takes several nodes, and how many GPUs.
+    back
+        Whether the job goes back to its current placement instead.
     """
-    old = occupancy.merit[job]
-    row = occupancy.clear(job)
-    held = sum(gpus for _, gpus in row)
-    one, many = occupancy.options(job)
-    gains = np.stack([one, many]) - old
-    further = np.arange(occupancy.width) - held
-    # free steps are ranked among themselves: far above all others, the greater gain first
-    with np.errstate(invalid="ignore"):
-        slopes = np.where(further > 0, gains / np.maximum(further, 1), np.inf)
-    slopes = np.where(gains > ROUNDING * abs(old), slopes, -np.inf)
-    spread, replicas = np.unravel_index(_first_best(slopes, gains), slopes.shape)
-    best, gain = float(slopes[spread, replicas]), float(gains[spread, replicas])
-    found: Placement | None = None
-    if best > -np.inf:
-        found = (
-            occupancy.several_nodes_row(int(replicas))
-            if spread
-            else occupancy.one_node_row(int(replicas), row)
-            if replicas
-            else ()
-        )
-    back = occupancy.current[job]
-    if back and back != row and occupancy.fits(job, back):
-        gained = occupancy.kept[job] - old
-        more = sum(gpus for _, gpus in back) - held
-        slope = gained / more if more > 0 else np.inf
-        if gained > ROUNDING * abs(old) and (slope, gained) > (best, gain):
-            best, found = float(slope), back
-    occupancy.put(job, row)
-    return best, found
+
+    slope: float
+    gain: float
+    several: bool = False
+    replicas: int = 0
+    back: bool = False
 
 
-def _first_best(slopes: Floats, gains: Floats) -> int:
-    """Return the index of the largest slope; of equals, the largest gain, then the first."""
-    best = np.flatnonzero(slopes == slopes.max())
-    return int(best[np.argmax(gains.reshape(-1)[best])])
+class BestSteps:
+    """Best step of every job, kept while neither the job's row nor its limits change.
+
+    Parameters
+    ----------
+    occupancy
+        The allocation under construction; only `take` may change it.
+    """
+
+    def __init__(self, occupancy: Occupancy) -> None:
+        self.occupancy = occupancy
+        #: Limits and step of every job in one flat tuple, which the garbage collector leaves alone.
+        self._known: dict[int, tuple[Any, ...]] = {}
+        #: Further GPUs of 0, 1, … replicas for the job that holds most, at least one.
+        self._further = np.maximum(np.arange(1.0 - occupancy.width, occupancy.width), 1.0)
+
+    def of(self, job: int) -> Step:
+        """Return the step of greatest gain per further GPU.
+
+        A step that gains and takes no further GPU comes before all others; among equal ones the
+        greater gain does, then the first.
+        """
+        most, total = self.occupancy.limits(job)
+        known = self._known.get(job)
+        if known is not None and known[0] == most and known[1] == total:
+            step = Step(*known[2:])
+        else:
+            step = self._computed(job, most, total)
+            self._known[job] = (most, total, *step)
+        return self._or_back(job, step)
+
+    def _computed(self, job: int, most: int, total: int) -> Step:
+        """Return the best step to another row of so many replicas on one node and on several."""
+        occupancy = self.occupancy
+        old, held = float(occupancy.merit[job]), int(occupancy.held[job])
+        gains = occupancy.permitted_merit[job] - old
+        gains[0, most + 1 :] = -np.inf
+        gains[1, total + 1 :] = -np.inf
+        slopes = gains / self._further[occupancy.width - 1 - held :][: occupancy.width]
+        slopes[:, : held + 1] = np.inf
+        slopes[gains <= ROUNDING * abs(old)] = -np.inf
+        best = int(slopes.argmax())
+        slope = slopes.item(best)
+        if slope == -math.inf:
+            return Step(slope, -math.inf)
+        equal = (slopes == slope).nonzero()
+        if equal[0].size > 1:
+            best = int(gains[equal].argmax())
+            best = int(equal[0][best] * occupancy.width + equal[1][best])
+        several, replicas = divmod(best, occupancy.width)
+        return Step(slope, gains.item(best), bool(several), replicas)
+
+    def _or_back(self, job: int, step: Step) -> Step:
+        """Return the step back to the job's current placement if it is better and possible."""
+        occupancy = self.occupancy
+        back = occupancy.current[job]
+        if not back or back == occupancy.rows[job]:
+            return step
+        old = float(occupancy.merit[job])
+        gain = float(occupancy.kept[job]) - old
+        further = sum(gpus for _, gpus in back) - int(occupancy.held[job])
+        slope = gain / further if further > 0 else math.inf
+        if gain <= ROUNDING * abs(old) or (slope, gain) <= (step.slope, step.gain):
+            return step
+        return Step(slope, gain, back=True) if occupancy.fits(job, back) else step
+
+    def take(self, job: int, step: Step) -> None:
+        """Change a job's row by its best step."""
+        occupancy = self.occupancy
+        del self._known[job]
+        row = occupancy.clear(job)
+        if step.back:
+            row = occupancy.current[job]
+        elif step.several:
+            row = occupancy.several_nodes_row(step.replicas)
+        else:
+            row = occupancy.one_node_row(step.replicas, row) if step.replicas else ()
+        occupancy.put(job, row)

@@ -9,11 +9,12 @@ import numpy as np
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.objective import utility_table
 from goodalloc.models.support.tolerances import ROUNDING
+from goodalloc.solvers.heuristics.nodes_by_room import ABSENT, NodesByRoom
 
 if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Placement
     from goodalloc.models.round.instance import Instance
-    from goodalloc.models.support.array_types import Floats, Indices
+    from goodalloc.models.support.array_types import Floats
 
 
 #: No merit goes beyond ten to this power, which leaves room to add them up.
@@ -63,10 +64,17 @@ class Occupancy:
         self.width = self.moved.shape[-1]
         self.max_nodes = rules.max_nodes_per_job
         self.exclusive = rules.interference_avoidance
+        limits = self.max_nodes, self.width - 1
+        self.nodes = NodesByRoom(self.free, *limits)
+        #: Nodes that a distributed job may use.
+        self.spread_nodes = NodesByRoom(self.free, *limits) if self.exclusive else self.nodes
         held = np.arange(self.width)
         self.permitted = (held >= instance.min_replicas[:, None]) & (
             held <= instance.max_replicas[:, None]
         )
+        #: Merit of every number of replicas on one node and on several, -inf if not permitted.
+        self.permitted_merit = np.where(self.permitted[:, None, :], self.moved, -np.inf)
+        self.permitted_merit[:, 1, :2] = -np.inf
         pinned = instance.pinned
         for job in sorted(range(instance.num_jobs), key=lambda index: not pinned[index]):
             row = self.current[job] if pinned[job] else placements[job]
@@ -82,8 +90,7 @@ class Occupancy:
     def put(self, job: int, row: Placement) -> None:
         """Give a job that holds nothing a row."""
         for node, gpus in row:
-            self.free[node] -= gpus
-            self.distributed[node] += len(row) > 1
+            self._take(node, gpus, len(row) > 1)
             self.residents[node][job] = gpus
         self.rows[job] = row
         self.held[job] = sum(gpus for _, gpus in row)
@@ -94,16 +101,25 @@ class Occupancy:
         """Take a job's row away, and return it."""
         row = self.rows[job]
         for node, gpus in row:
-            self.free[node] += gpus
-            self.distributed[node] -= len(row) > 1
+            self._take(node, -gpus, -(len(row) > 1))
             del self.residents[node][job]
         self.rows[job] = ()
         self.held[job] = self.spread[job] = 0
         self.merit[job] = self.moved[job, 0, 0]
         return row
 
+    def _take(self, node: int, gpus: int, distributed: int) -> None:
+        """Take GPUs of a node, and count its distributed jobs."""
+        free = int(self.free[node]) - gpus
+        self.free[node] = free
+        self.nodes.move(node, free)
+        if distributed:
+            self.distributed[node] += distributed
+        if self.exclusive:
+            self.spread_nodes.move(node, ABSENT if self.distributed[node] else free)
+
     def fits(self, job: int, row: Placement) -> bool:
-        """Return whether a job that holds nothing may take a row under all rules."""
+        """Return whether a job may take a row instead of its own under all rules."""
         if not row:
             return True
         replicas, several = sum(gpus for _, gpus in row), len(row) > 1
@@ -112,10 +128,13 @@ class Occupancy:
         if not self.permitted[job, replicas]:
             return False
         crowded = several and self.exclusive
-        return all(
-            self.free[node] >= gpus and not (crowded and self.distributed[node])
-            for node, gpus in row
-        )
+        for node, gpus in row:
+            own = self.residents[node].get(job, 0)
+            if self.free[node] + own < gpus:
+                return False
+            if crowded and self.distributed[node] > (self.spread[job] if own else 0):
+                return False
+        return True
 
     def replace(self, job: int, row: Placement) -> None:
         """Give a job another row than it has."""
@@ -131,9 +150,11 @@ class Occupancy:
             replicas = int(np.argmax(options))
             if options[replicas] > threshold:
                 best = threshold = float(options[replicas])
-                found = self.one_node_row(replicas, row)
-                if several:
-                    found = self.several_nodes_row(replicas)
+                found = (
+                    self.several_nodes_row(replicas)
+                    if several
+                    else self.one_node_row(replicas, row)
+                )
         if float(self.moved[job, 0, 0]) > threshold:
             best, found = float(self.moved[job, 0, 0]), ()
         back = self.current[job]
@@ -150,56 +171,35 @@ class Occupancy:
             Merits on one node and on several, -inf where the job cannot fit; shape (most GPUs + 1,)
             each.
         """
-        one = np.full(self.width, -np.inf)
-        many = np.full(self.width, -np.inf)
-        most = min(int(self.free.max()), self.width - 1)
-        allowed = self.permitted[job]
-        one[: most + 1] = np.where(allowed[: most + 1], self.moved[job, 0, : most + 1], -np.inf)
-        total = min(int(self._spread_room().sum()), self.width - 1)
-        if total > 1:
-            fits = allowed[2 : total + 1]
-            many[2 : total + 1] = np.where(fits, self.moved[job, 1, 2 : total + 1], -np.inf)
+        one, many = self.permitted_merit[job].copy()
+        most, total = self.limits(job)
+        one[most + 1 :] = -np.inf
+        many[total + 1 :] = -np.inf
         return one, many
 
-    def _spread_nodes(self) -> Indices:
-        """Return nodes for a distributed job, most free GPUs first, as many as it may span."""
-        usable = self.free > 0
-        if self.exclusive:
-            usable &= self.distributed == 0
-        nodes = np.flatnonzero(usable)
-        nodes = nodes[np.argsort(-self.free[nodes], kind="stable")][: self.max_nodes]
-        return nodes if nodes.size > 1 else nodes[:0]
-
-    def _spread_room(self) -> Indices:
-        """Return the free GPUs on the nodes that a distributed job may use."""
-        return self.free[self._spread_nodes()]
+    def limits(self, job: int) -> tuple[int, int]:
+        """Return the most replicas of a job on one node and on several, if it held nothing."""
+        largest, row = self.width - 1, self.rows[job]
+        most, total = self.nodes.most, self.spread_nodes.room()
+        if row:
+            several = int(len(row) > 1)
+            held = [(node, int(self.free[node]) + gpus) for node, gpus in row]
+            most = max(most, *(gpus for _, gpus in held))
+            if total < largest:  # taking the row away can only add room
+                if self.exclusive:
+                    held = [one for one in held if self.distributed[one[0]] == several]
+                total = self.spread_nodes.room(held)
+        return min(most, largest), total
 
     def one_node_row(self, replicas: int, prefer: Placement = ()) -> Placement:
         """Return the tightest node with room, of equals one of `prefer`, then the first."""
-        enough = self.free >= replicas
-        slack = np.where(enough, 2 * (self.free - replicas) + 1, np.iinfo(np.int64).max)
-        for node, _ in prefer:
-            slack[node] -= enough[node]
-        return ((int(np.argmin(slack)), replicas),)
+        node = self.nodes.tightest(replicas)
+        as_tight = [other for other, _ in prefer if self.free[other] == self.free[node]]
+        return ((min(as_tight, default=node), replicas),)
 
     def several_nodes_row(self, replicas: int) -> Placement:
         """Return a row on few nodes: whole nodes first, the rest on the tightest fit."""
-        nodes = self._spread_nodes()
-        row: dict[int, int] = {}
-        left = replicas
-        for place, node in enumerate(nodes):
-            room = int(self.free[node])
-            if not row and room >= left:
-                room = left - 1
-            if room >= left:
-                tight = [n for n in nodes[place:] if self.free[n] >= left]
-                node = min(tight, key=lambda n: (self.free[n], n))
-                room = left
-            row[int(node)] = room
-            left -= room
-            if left == 0:
-                break
-        return tuple(sorted(row.items()))
+        return tuple(sorted(self.spread_nodes.several(replicas).items()))
 
     def allocation(self) -> Allocation:
         """Return the allocation as it stands."""

@@ -23,6 +23,8 @@ from .result_file import read_result as read_result
 from .result_file import result_row as result_row
 from .result_file import result_to_dict as result_to_dict
 from .result_file import write_result as write_result
+from .stages import Stage as Stage
+from .stages import StageLog as StageLog
 from .stop import Stop as Stop
 from .stop import proves as proves
 from .watch import Watch as Watch

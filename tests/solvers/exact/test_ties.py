@@ -19,7 +19,7 @@ from goodalloc.models.round.objective import fitness, utilities, utility_table
 from goodalloc.models.round.rules import Rules
 from goodalloc.solvers.exact.brute_force import enumerate_allocations
 from goodalloc.solvers.exact.highs import solve_highs
-from goodalloc.solvers.exact.ties import canonical
+from goodalloc.solvers.exact.ties import TieRule, canonical
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
 from tests.support.random_instances import random_instance
@@ -77,7 +77,8 @@ def check(instance: Instance, seed: int) -> None:
     assert rank(instance, answer.allocation) == best, instance.name
     generator = np.random.default_rng(seed)
     for index in generator.integers(len(optimal), size=2).tolist():
-        found = canonical(instance, optimal[index], Watch(Stop()))
+        found, rule = canonical(instance, optimal[index], Watch(Stop()))
+        assert rule is TieRule.APPLIED
         assert violations(instance, found) == ()
         assert rank(instance, found) == best, instance.name
         assert found == answer.allocation, instance.name
@@ -170,7 +171,7 @@ def test_without_time_the_allocation_is_returned_as_it_is() -> None:
     instance = tying(3, -1.0)
     for allocation in equally_good(instance)[:3]:
         late = Watch(Stop(seconds=1e-9))
-        assert canonical(instance, allocation, late) == allocation
+        assert canonical(instance, allocation, late).allocation == allocation
 
 
 @pytest.mark.parametrize("power", POWERS)

@@ -16,7 +16,7 @@ from goodalloc.models.round.mode import Mode, SpeedupTable
 from goodalloc.models.round.objective import fitness, utilities
 from goodalloc.models.round.rules import Rules
 from goodalloc.solvers.exact.brute_force import solve_brute_force
-from goodalloc.solvers.heuristics.greedy import best_step, solve_greedy
+from goodalloc.solvers.heuristics.greedy import BestSteps, solve_greedy
 from goodalloc.solvers.heuristics.occupancy import Occupancy, merits
 from goodalloc.solvers.interface.stop import Stop
 from tests.support.random_instances import random_instance
@@ -131,20 +131,22 @@ def test_merits_rank_as_the_power_mean_does(power: float) -> None:
 
 @given(seed=st.integers(0, 10**6))
 def test_a_step_gains_what_it_promises(seed: int) -> None:
-    """The step of a job raises its merit by the promised slope times the further GPUs."""
+    """The step of a job raises its merit by what it promises, and by the slope a further GPU."""
     instance = random_instance(seed, power=-1.0)
     occupancy = Occupancy(instance, [job.placement for job in instance.jobs])
+    steps = BestSteps(occupancy)
     for job in np.flatnonzero(~instance.pinned).tolist():
-        slope, row = best_step(occupancy, job)
-        if row is None:
+        step = steps.of(job)
+        if step.slope == -np.inf:
             continue
         merit, held = occupancy.merit[job], int(occupancy.held[job])
-        occupancy.replace(job, row)
+        steps.take(job, step)
         further = int(occupancy.held[job]) - held
         gained = occupancy.merit[job] - merit
+        assert gained == pytest.approx(step.gain)
         assert gained > 0
         if further > 0:
-            assert gained >= slope * further * (1 - 1e-9)
+            assert gained == pytest.approx(step.slope * further)
         assert violations(instance, occupancy.allocation()) == ()
 
 
