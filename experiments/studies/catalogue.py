@@ -287,9 +287,12 @@ OTHERS: Mapping[str, Entry] = {
     "gandiva": Entry(
         "Gandiva: slices, pairs of jobs on GPUs that they share, migration, growth, affinity",
         "shared_gpus.replay:GANDIVA",
+        clocked=("optimum_ms",),
     ),
     "antman": Entry(
-        "AntMan: opportunistic jobs beside those with a guarantee", "shared_gpus.replay:ANTMAN"
+        "AntMan: opportunistic jobs beside those with a guarantee",
+        "shared_gpus.replay:ANTMAN",
+        clocked=("optimum_ms",),
     ),
     "making-room": Entry(
         "Room for a gang on fragmented clusters: fewest moves, and least loss by stopping jobs",
