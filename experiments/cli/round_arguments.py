@@ -37,6 +37,12 @@ def add_solve(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="prove the bound by prices and write them, for `goodalloc verify`",
     )
+    parser.add_argument(
+        "--stages",
+        action="store_true",
+        help="also print what each stage of `highs` proved, in how many seconds, and whether the "
+        "rule between equally good allocations was applied",
+    )
     _add_limits(parser, seconds=None)
     parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
     parser.add_argument("--start", metavar="FILE", help="an allocation or result to start from")

@@ -41,7 +41,8 @@ def solve_in_columns(arguments: argparse.Namespace) -> Output:
 
     require_reader(arguments.file)
     given = ("start", "cross_check", "seconds")
-    for name in (*given, *(["leximin"] if arguments.leximin else [])):
+    flags = [name for name in ("leximin", "stages") if getattr(arguments, name)]
+    for name in (*given, *flags):
         if getattr(arguments, name) is not None:
             raise ValueError(
                 f"argument --{name.replace('_', '-')}: expected none for a round in columns."

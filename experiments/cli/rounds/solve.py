@@ -25,13 +25,16 @@ from goodalloc.models.round.objective import fitness, mode_utilities
 from goodalloc.solvers.certificates.certificate_file import write_certificate
 from goodalloc.solvers.interface.result import Limit
 from goodalloc.solvers.interface.result_file import result_to_dict, write_result
+from goodalloc.solvers.interface.stages import StageLog
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
     from goodalloc.solvers.interface.result import Result
+    from goodalloc.solvers.interface.stages import Stage
 
 #: Jobs up to which the allocation is printed.
 MOST_PRINTED_JOBS = 40
@@ -55,6 +58,13 @@ def solve_command(arguments: argparse.Namespace) -> Output:
     mode_utilities(instance)
     stop = Stop(seconds=arguments.seconds, gap=arguments.gap)
     options: dict[str, Any] = {"leximin": True} if arguments.leximin else {}
+    log = StageLog()
+    if arguments.stages:
+        if arguments.solver != "highs":
+            raise ValueError(
+                f"argument --stages: solver '{arguments.solver}' records no stages; expected highs."
+            )
+        options["log"] = log
     result = solve(
         instance,
         arguments.solver,
@@ -64,7 +74,7 @@ def solve_command(arguments: argparse.Namespace) -> Output:
         certificate=arguments.certificate is not None,
         **options,
     )
-    text = solve_text(instance, result)
+    text = solve_text(instance, result, log.stages)
     if arguments.out is not None:
         write_result(result, instance, arguments.out)
         text += f"\nwritten      {arguments.out}"
@@ -75,6 +85,11 @@ def solve_command(arguments: argparse.Namespace) -> Output:
     if result.allocation is None:
         code = INTERRUPTED if result.limit is Limit.INTERRUPTED else FAILED
     data = result_to_dict(result, instance)
+    if arguments.stages:
+        data["stages"] = [
+            {**asdict(stage), "bound": pack_number(stage.bound), "outcome": str(stage.outcome)}
+            for stage in log.stages
+        ]
     if arguments.cross_check is not None and result.limit is not Limit.INTERRUPTED:
         check = _cross_check(instance, result, arguments.cross_check_seconds)
         text += f"\n{check.text}"
@@ -96,8 +111,8 @@ def _start(path: str | None, instance: Instance) -> Allocation | None:
     return start
 
 
-def solve_text(instance: Instance, result: Result) -> str:
-    """Return a result as text."""
+def solve_text(instance: Instance, result: Result, stages: Sequence[Stage] = ()) -> str:
+    """Return a result as text, with the stages of the solve."""
     cluster = instance.cluster
     limit = "" if result.limit is None else f" (stopped by {str(result.limit).replace('_', ' ')})"
     lines = [
@@ -118,6 +133,7 @@ def solve_text(instance: Instance, result: Result) -> str:
         lines.insert(5, ("claimed", claim))
     if result.message:
         lines.append(("message", result.message))
+    lines += [("stages" * (index == 0), str(stage)) for index, stage in enumerate(stages)]
     allocation = result.allocation
     if allocation is not None:
         served = int((allocation.job_replicas > 0).sum())
