@@ -41,6 +41,7 @@ ROOMS = {
         "plans",
         "library",
         "topology",
+        "traces",
         "derivation",
     ),
     "formulations": (

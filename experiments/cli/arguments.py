@@ -25,6 +25,7 @@ from goodalloc.experiments.cli.round_arguments import (
     add_verify,
     add_view,
 )
+from goodalloc.experiments.cli.trace import add_trace
 from goodalloc.experiments.cli.training_arguments import (
     add_fit,
     add_launch,
@@ -47,6 +48,7 @@ COMMANDS = {
     "topology": "goodalloc.experiments.cli.rounds.topology:topology_command",
     "library": "goodalloc.experiments.cli.library:library_command",
     "generate": "goodalloc.experiments.cli.rounds.generate:generate_command",
+    "trace": "goodalloc.experiments.cli.trace:trace_command",
     "compare": "goodalloc.experiments.cli.rounds.compare:compare_command",
     "gap": "goodalloc.experiments.cli.rounds.compare:gap_command",
     "simulate": "goodalloc.experiments.cli.replay:simulate_command",
@@ -125,6 +127,7 @@ GROUPED: dict[str, dict[str, tuple[str, Callable[[argparse.ArgumentParser], None
     },
     "make and check": {
         "generate": ("draw an instance", add_generate),
+        "trace": ("read a published trace of a cluster", add_trace),
         "export": ("write an instance as a mathematical program", add_export),
         "view": ("write a page to look at: a round, replays, or a comparison", add_view),
         "check": ("check an allocation of an instance and print its fitness", add_check),

@@ -26,3 +26,4 @@ from .result_tables import load_results as load_results
 from .statistics import rmsle as rmsle
 from .statistics import share_within as share_within
 from .table_numbers import rounded as rounded
+from .trace_plot import plot_trace as plot_trace

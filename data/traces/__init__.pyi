@@ -1,0 +1,16 @@
+from .pai_tables import read_pai_jobs as read_pai_jobs
+from .philly_log import read_philly_cluster as read_philly_cluster
+from .philly_log import read_philly_jobs as read_philly_jobs
+from .server_hours import ServerHour as ServerHour
+from .server_hours import read_server_hour as read_server_hour
+from .slurm_logs import read_acme_jobs as read_acme_jobs
+from .slurm_logs import read_helios_cluster as read_helios_cluster
+from .slurm_logs import read_helios_jobs as read_helios_jobs
+from .spot_jobs import read_spot_cluster as read_spot_cluster
+from .spot_jobs import read_spot_jobs as read_spot_jobs
+from .summary import TraceRow as TraceRow
+from .summary import summarise_trace as summarise_trace
+from .trace import JobState as JobState
+from .trace import Trace as Trace
+from .trace import collect_jobs as collect_jobs
+from .trace import write_job_list as write_job_list

@@ -1,0 +1,141 @@
+"""Command `trace`: read a published trace, and write what other commands read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.documents.csv_writing import csv_text
+from goodalloc.experiments.cli.output import Output
+from goodalloc.experiments.cli.types import whole
+from goodalloc.experiments.reporting.report import text_table
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+#: Readers of traces of jobs, by the name of the trace.
+READERS = {
+    "philly": "read_philly_jobs",
+    "helios": "read_helios_jobs",
+    "acme": "read_acme_jobs",
+    "pai": "read_pai_jobs",
+    "spot": "read_spot_jobs",
+}
+SERVER_HOURS = "server-hours"
+
+TEXT = """\
+The traces are too large to ship; data/ARTIFACTS.md says where to get them.
+
+  philly        Microsoft 2017: the file cluster_job_log
+  helios        SenseTime 2020: the file cluster_log.csv of a cluster
+  acme          Shanghai AI Lab 2023: the file trace_seren.csv or trace_kalos.csv
+  pai           Alibaba 2020: a folder with pai_task_table.csv and pai_job_table.csv
+  spot          Alibaba 2026, spot jobs: the file job_info_df.csv
+  server-hours  Alibaba 2026, by the hour: a folder with asi_opensource_server_hourly
+                and asi_opensource_pod_hourly; --day and --hour choose the hour
+
+Of jobs, FOLDER gets jobs.csv, from which `goodalloc simulate --philly` draws workloads,
+summary.csv and trace.png. Of an hour, it gets round.json and tree.json, for
+`goodalloc topology`.
+"""
+
+
+def add_trace(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command `trace`."""
+    parser.epilog = TEXT
+    parser.add_argument("trace", choices=(*READERS, SERVER_HOURS), help="which trace")
+    parser.add_argument("path", help="its file or folder")
+    parser.add_argument("--out", metavar="FOLDER", help="write jobs, summary and picture there")
+    parser.add_argument("--day", type=whole(0), help="day of server-hours, from the start")
+    parser.add_argument("--hour", type=whole(0, 23), help="hour of that day")
+    parser.add_argument("--cluster", metavar="ID", help="a cluster, where the hour has several")
+    parser.add_argument("--gpu-type", metavar="TYPE", help="a type, where the cluster has several")
+
+
+def trace_command(arguments: argparse.Namespace) -> Output:
+    """Read a trace."""
+    if arguments.out is not None and Path(arguments.out).is_file():
+        raise ValueError(f"Folder '{arguments.out}' is a file; expected a folder.")
+    if arguments.trace == SERVER_HOURS:
+        return _server_hour(arguments)
+    for name in ("day", "hour", "cluster", "gpu_type"):
+        if getattr(arguments, name) is not None:
+            option = name.replace("_", "-")
+            raise ValueError(
+                f"argument --{option}: expected none with '{arguments.trace}'; it is for "
+                f"'{SERVER_HOURS}'."
+            )
+    from goodalloc.data import traces
+    from goodalloc.experiments.reporting.plots import save
+    from goodalloc.experiments.reporting.trace_plot import plot_trace
+
+    trace = getattr(traces, READERS[arguments.trace])(arguments.path)
+    rows = [row._asdict() for row in traces.summarise_trace(trace)]
+    columns = tuple(rows[0])
+    days = float(trace.table.submission.iloc[-1]) / 86_400.0
+    shown = [
+        {
+            name: round(value, 2) if isinstance(value, float) else value
+            for name, value in row.items()
+        }
+        for row in rows
+    ]
+    text = (
+        f"{len(trace)} jobs submitted in {days:.1f} days from {trace.begin}\n"
+        f"{_left_out(trace.left_out, 'jobs')}\n{text_table(shown, columns)}\n"
+    )
+    if arguments.out is not None:
+        folder = Path(arguments.out)
+        folder.mkdir(parents=True, exist_ok=True)
+        traces.write_job_list(trace, folder / "jobs.csv")
+        write_atomically(folder / "summary.csv", csv_text(rows, columns))
+        save(plot_trace(trace), folder / "trace.png")
+        text += f"\nwritten to {folder}: jobs.csv, summary.csv, trace.png"
+    data = {"jobs": len(trace), "begin": str(trace.begin), "left_out": dict(trace.left_out)}
+    clean = [{key: None if value != value else value for key, value in row.items()} for row in rows]
+    return Output(text, data | {"summary": clean})
+
+
+def _left_out(left_out: Mapping[str, int], noun: str) -> str:
+    """Return what is left out, as a sentence."""
+    told = ", ".join(f"{count} that {reason}" for reason, count in left_out.items())
+    return f"left out: {told}\n" if told else f"all {noun} are read\n"
+
+
+def _server_hour(arguments: argparse.Namespace) -> Output:
+    """Read an hour of servers and pods."""
+    from goodalloc.data.files.instance import write_instance
+    from goodalloc.data.topology.topology_file import write_topology
+    from goodalloc.data.traces.server_hours import read_server_hour
+
+    for name in ("day", "hour"):
+        if getattr(arguments, name) is None:
+            raise ValueError(f"argument --{name}: expected one with '{SERVER_HOURS}'.")
+    found = read_server_hour(
+        arguments.path, arguments.day, arguments.hour, arguments.cluster, arguments.gpu_type
+    )
+    instance, (racks,) = found.round.instance, found.round.topology.domains
+    held = int(instance.current.replicas.sum())
+    waiting = sum(not job.placement for job in instance.jobs)
+    data = {
+        "nodes": instance.cluster.num_nodes,
+        "racks": len(set(racks)),
+        "gpus": instance.cluster.num_gpus,
+        "held_gpus": held,
+        "jobs": instance.num_jobs,
+        "waiting": waiting,
+        "left_out": dict(found.left_out),
+    }
+    text = (
+        f"{data['nodes']} nodes in {data['racks']} racks, {held} of {data['gpus']} GPUs held\n"
+        f"{instance.num_jobs} jobs, of which {waiting} wait\n{_left_out(found.left_out, 'pods')}"
+    )
+    if arguments.out is not None:
+        folder = Path(arguments.out)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_instance(instance, folder / "round.json")
+        write_topology(found.round, folder / "tree.json")
+        text += f"\nwritten to {folder}: round.json, tree.json"
+    return Output(text, data)

@@ -1,0 +1,268 @@
+"""Readers of published traces, on made samples."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from goodalloc.data.traces import (
+    read_acme_jobs,
+    read_helios_cluster,
+    read_helios_jobs,
+    read_pai_jobs,
+    read_philly_cluster,
+    read_philly_jobs,
+    read_spot_cluster,
+    read_spot_jobs,
+    summarise_trace,
+    write_job_list,
+)
+from goodalloc.data.workloads.philly import draw_from_philly, read_philly
+from tests.data.traces import made_traces as made
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from goodalloc.data.traces.trace import Trace
+
+
+def test_a_philly_job_has_the_gpus_of_its_last_attempt_and_the_seconds_of_all(
+    tmp_path: Path,
+) -> None:
+    trace = read_philly_jobs(made.write_philly(tmp_path / "cluster_job_log"))
+    first, fifth = trace.table.to_dict("records")
+    assert (first["name"], first["gpus"], first["workers"]) == ("application_1", 16.0, 2)
+    assert (first["waited"], first["seconds"]) == (30.0, 60.0 + 3600.0)
+    assert (first["state"], first["tenant"]) == ("completed", "ee9e8c")
+    assert (fifth["name"], fifth["seconds"], fifth["state"]) == (
+        "application_5",
+        600.0,
+        "cancelled",
+    )
+    assert trace.left_out == {
+        "never ran": 1,
+        "have no time of an attempt": 1,
+        "end before they start": 1,
+        "have no GPU": 1,
+    }
+
+
+def test_philly_machines_are_groups_of_equal_ones(tmp_path: Path) -> None:
+    path = tmp_path / "cluster_machine_list"
+    path.write_text(made.PHILLY_MACHINES)
+    groups = read_philly_cluster(path).groups
+    assert [(group.name, group.nodes, group.gpus) for group in groups] == [
+        ("8g-24GB", 2, 8),
+        ("2g-12GB", 1, 2),
+    ]
+
+
+def test_helios_jobs_come_in_order_of_submission(tmp_path: Path) -> None:
+    path = tmp_path / "cluster_log.csv"
+    path.write_text(made.HELIOS)
+    trace = read_helios_jobs(path)
+    assert trace.table.name.tolist() == ["1", "2", "3"]
+    assert trace.table.submission.tolist() == [0.0, 26.0, 3600.0]
+    assert trace.table.state.tolist() == ["completed", "cancelled", "failed"]
+    assert trace.table.workers.tolist() == [1, 1, 2]
+    assert trace.left_out == {
+        "have no GPU": 1,
+        "ran for no second": 1,
+        "have another state": 1,
+    }
+    jobs = trace.rigid_jobs()
+    assert [(job.name, job.submission, job.replicas, job.seconds) for job in jobs][2] == (
+        "3",
+        3600.0,
+        16,
+        7200.0,
+    )
+
+
+def test_the_size_of_helios_is_that_of_a_day(tmp_path: Path) -> None:
+    path = tmp_path / "cluster_gpu_number.csv"
+    path.write_text(made.HELIOS_GPUS)
+    assert read_helios_cluster(path, "2020-09-01").num_nodes == 18
+    smaller = read_helios_cluster(path, "2020-08-31", "vcB")
+    assert [(group.nodes, group.gpus) for group in smaller.groups] == [(7, 8), (1, 4)]
+    with pytest.raises(ValueError, match="'vcA' has no GPU on 2020-08-31"):
+        read_helios_cluster(path, "2020-08-31", "vcA")
+    with pytest.raises(ValueError, match="date '2020-09-31' is not there"):
+        read_helios_cluster(path, "2020-09-31")
+    with pytest.raises(ValueError, match="column 'vcC' is missing"):
+        read_helios_cluster(path, "2020-09-01", "vcC")
+
+
+def test_acme_jobs_have_kinds_and_times_with_a_zone(tmp_path: Path) -> None:
+    path = tmp_path / "trace_kalos.csv"
+    path.write_text(made.KALOS)
+    trace = read_acme_jobs(path)
+    assert trace.table.kind.tolist() == ["Pretrain", "Evaluation"]
+    assert str(trace.begin) == "2023-05-17 11:00:58"
+    assert trace.table.waited.tolist() == pytest.approx([10.0, np.nan], nan_ok=True)
+    assert trace.left_out == {"have no time of submission": 1}
+
+
+def write_pai(folder: Path, *, tasks: str = made.PAI_TASKS, heading: bool = False) -> Path:
+    """Write the two tables of PAI."""
+    first = (
+        "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type"
+    )
+    (folder / "pai_task_table.csv").write_text(f"{first}\n" * heading + tasks)
+    (folder / "pai_job_table.csv").write_text(made.PAI_JOBS)
+    return folder
+
+
+@pytest.mark.parametrize("heading", [False, True])
+def test_a_pai_job_has_the_gpus_of_its_tasks(tmp_path: Path, heading: bool) -> None:
+    trace = read_pai_jobs(write_pai(tmp_path, heading=heading))
+    second, first = trace.table.to_dict("records")
+    assert (first["name"], first["gpus"], first["workers"], first["cores"]) == ("job1", 1.0, 2, 14)
+    assert (first["waited"], first["seconds"], first["gpu_type"]) == (5.0, 110.0, "T4")
+    assert (second["name"], second["gpus"], second["gpu_type"]) == ("job2", 1.25, "MISC|V100")
+    assert (second["submission"], first["submission"]) == (0.0, 55.0)
+    assert trace.left_out == {
+        "have no GPU": 1,
+        "did not end": 1,
+        "have a task without times": 1,
+    }
+
+
+def test_a_pai_task_of_no_job_is_refused(tmp_path: Path) -> None:
+    tasks = made.PAI_TASKS + "job9,worker,1.0,Terminated,60.0,70.0,600.0,29.3,100.0,T4\n"
+    with pytest.raises(ValueError, match=r"job 'job9' is not in .*pai_job_table"):
+        read_pai_jobs(write_pai(tmp_path, tasks=tasks))
+
+
+def test_requests_of_spot_jobs_are_those_of_a_worker(tmp_path: Path) -> None:
+    path = tmp_path / "job_info_df.csv"
+    path.write_text(made.SPOT)
+    trace = read_spot_jobs(path)
+    assert trace.table.gpus.tolist() == [1.0, 16.0, 0.5]
+    assert trace.table.cores.tolist() == [20.0, 240.0, 4.0]
+    assert trace.table.kind.tolist() == ["HP", "Spot", "Spot"]
+    assert [job.replicas for job in trace.rigid_jobs()] == [1, 16, 1]
+    assert trace.left_out == {"have no GPU": 1}
+
+
+def test_spot_nodes_are_groups_of_equal_ones(tmp_path: Path) -> None:
+    path = tmp_path / "node_info_df.csv"
+    path.write_text(made.SPOT_NODES)
+    cluster = read_spot_cluster(path)
+    assert cluster.type_gpus == {"A10": 2, "A100-SXM4-80GB": 8, "": 0}
+    assert cluster.num_nodes == 4
+    assert dict(cluster.groups[0].resources) == {"cpu": 128.0}
+
+
+def test_the_published_nodes_of_the_spot_cluster_are_read(reference: Path) -> None:
+    cluster = read_spot_cluster(reference / "alibaba-spot-gpu-2026" / "node_info_df.csv")
+    assert (cluster.num_nodes, cluster.num_gpus) == (4278, 10_412)
+    assert cluster.type_gpus["H800"] == 8 * 219
+
+
+def test_workloads_are_drawn_from_the_list_of_a_trace(tmp_path: Path) -> None:
+    path = tmp_path / "cluster_log.csv"
+    path.write_text(made.HELIOS)
+    trace = read_helios_jobs(path)
+    write_job_list(trace, tmp_path / "jobs.csv")
+    table = read_philly(tmp_path / "jobs.csv")
+    assert table.duration.tolist() == [3600.0, 249.0, 7200.0]
+    assert table.second.tolist() == [67261, 67287, 70861]
+    drawn = draw_from_philly(table, seed=0, jobs=3, start=18, hours=2)
+    assert len(drawn) == 3
+
+
+def test_a_summary_counts_every_job_once(tmp_path: Path) -> None:
+    path = tmp_path / "job_info_df.csv"
+    path.write_text(made.SPOT)
+    *ranges, every = summarise_trace(read_spot_jobs(path))
+    assert [row.gpus for row in ranges] == ["part of one", "1", "9 to 16"]
+    assert sum(row.jobs for row in ranges) == every.jobs == 3
+    assert sum(row.gpu_hours_percent for row in ranges) == pytest.approx(100.0)
+    assert np.isnan(every.completed_percent)
+
+
+READERS: dict[str, tuple[Callable[[Path], Trace], str]] = {
+    "helios": (read_helios_jobs, made.HELIOS),
+    "acme": (read_acme_jobs, made.KALOS),
+    "spot": (read_spot_jobs, made.SPOT),
+}
+
+
+@pytest.mark.parametrize(
+    ("trace", "old", "new", "sentence"),
+    [
+        (
+            "helios",
+            "1,4,1,COM",
+            "one,4,1,COM",
+            "line 2: gpu_num is 'one'; expected a finite number",
+        ),
+        ("helios", "1,4,1,COM", "-1,4,1,COM", "line 2: gpu_num is '-1'; expected .* at least 0"),
+        ("helios", "1,4,1,COM", "inf,4,1,COM", "line 2: gpu_num is 'inf'"),
+        ("helios", "2020-06-09 19:41:01", "yesterday", "line 3: submit_time is 'yesterday'"),
+        ("helios", "gpu_num", "gpus", "column 'gpu_num' is missing"),
+        ("helios", "\n2,", "\n1,", "job '1' is there twice"),
+        ("acme", "8,64,960", "8,64", "line 2 has 10 cells; expected 11"),
+        ("acme", "8,64,960", "8,64,960,1", "line 2 has 12 cells; expected 11"),
+        ("spot", "\n437262", "\n\nx,437262", "line 5 has 10 cells; expected 9"),
+        ("acme", ",type,", ",kind,", "column 'type' is missing"),
+        ("spot", "2764799", "long", "line 2: duration is 'long'"),
+        ("spot", "worker_num", "workers", "column 'worker_num' is missing"),
+    ],
+)
+def test_a_bad_cell_is_refused_by_its_place(
+    trace: str, old: str, new: str, sentence: str, tmp_path: Path
+) -> None:
+    reader, text = READERS[trace]
+    path = tmp_path / "log.csv"
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(ValueError, match=sentence) as caught:
+        reader(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("trace", READERS)
+def test_files_that_are_no_trace_are_refused(trace: str, tmp_path: Path) -> None:
+    reader, text = READERS[trace]
+    path = tmp_path / "log.csv"
+    with pytest.raises(ValueError, match="cannot be read"):
+        reader(path)
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ValueError, match=r"log\.csv"):
+        reader(path)
+    path.write_text("")
+    with pytest.raises(ValueError, match=r"log\.csv"):
+        reader(path)
+    path.write_text(text.splitlines()[0] + "\n")
+    with pytest.raises(ValueError, match=r"no job is left \(it has no rows\)"):
+        reader(path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ('"Pass"', '"Done"', "status is 'Done'; expected Pass, Killed, Failed"),
+        ('"jobid"', '"job"', "jobid is missing"),
+        ('"detail"', '"where"', "an attempt is .*; expected start_time, end_time and detail"),
+        ("2017-10-07 01:12:09", "at night", "start_time is 'at night'; expected a time"),
+        ("2017-10-07 01:11:39", "at night", "submitted_time is 'at night'; expected a time"),
+        ("[{", "{", "no readable JSON"),
+    ],
+)
+def test_a_malformed_philly_log_is_refused(
+    old: str, new: str, sentence: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "cluster_job_log"
+    path.write_text(json.dumps(made.PHILLY).replace(old, new, 1))
+    with pytest.raises(ValueError, match=sentence):
+        read_philly_jobs(path)
+    path.write_text("{}")
+    with pytest.raises(ValueError, match="expected a list of jobs"):
+        read_philly_jobs(path)
