@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 
 PAGES = [
-    (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "experiments/GUIDE.md")
+    page.read_text(encoding="utf-8")
+    for page in (
+        ROOT / "README.md",
+        ROOT / "experiments" / "GUIDE.md",
+        *sorted((ROOT / "experiments" / "guide").glob("*.md")),
+    )
 ]
 
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
