@@ -1,8 +1,13 @@
+from .llm_round import generate_llm_round as generate_llm_round
+from .llm_tables import read_llm_trainings as read_llm_trainings
 from .plan_tables import read_estimated_plans as read_estimated_plans
 from .plan_tables import read_measured_times as read_measured_times
 from .plan_tables import times_of as times_of
 from .plan_traces import arena_cluster as arena_cluster
 from .plan_traces import read_plan_trace as read_plan_trace
 from .plan_workload import draw_plan_jobs as draw_plan_jobs
+from .shipped_llm import shipped_language_models as shipped_language_models
+from .shipped_llm import shipped_llm_fits as shipped_llm_fits
+from .shipped_llm import shipped_llm_times as shipped_llm_times
 from .shipped_plans import shipped_plan_model as shipped_plan_model
 from .shipped_plans import shipped_plan_times as shipped_plan_times

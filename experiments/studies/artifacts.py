@@ -26,5 +26,6 @@ ARTIFACTS: Mapping[str, tuple[str, ...]] = {
     "aiturbo": ("predictability",),
     "dl2": ("step-times",),
     "arena": ("arena",),
+    "llm": ("llm-times",),
     "chronus": ("aiturbo-conditions",),
 }

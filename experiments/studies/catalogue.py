@@ -329,6 +329,11 @@ OTHERS: Mapping[str, Entry] = {
         minutes=14,
         clocked=("decision_ms", "worst_decision_ms"),
     ),
+    "llm-times": Entry(
+        "Steps of language models on up to 512 GPUs, fitted and measured",
+        "plans.llm_times:LLM_TIMES",
+        minutes=0.1,
+    ),
     "traces": Entry(
         "published traces of rigid jobs under every policy that keeps the users' GPUs",
         "comparisons.trace_replay:TRACE_REPLAY",

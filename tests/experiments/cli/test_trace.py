@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
-from tests.data.traces import made_traces as made
 
 from goodalloc.experiments.cli.main import main
+from tests.data.traces import made_traces as made
 
 if TYPE_CHECKING:
     from pathlib import Path

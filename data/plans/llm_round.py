@@ -1,0 +1,131 @@
+"""Seeded rounds of jobs that train language models on whole nodes of two types of GPU."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from goodalloc.data.plans.shipped_llm import (
+    shipped_language_models,
+    shipped_llm_fits,
+    shipped_llm_times,
+)
+from goodalloc.models.plans.sharded_training import GPUS_PER_NODE, ShardedPass
+from goodalloc.models.round.cluster import Cluster, NodeGroup
+from goodalloc.models.round.instance import Instance
+from goodalloc.models.round.job import Job
+from goodalloc.models.round.mode import Mode, SpeedupTable
+from goodalloc.models.round.rules import Rules
+from goodalloc.models.support.validation import require_count
+
+if TYPE_CHECKING:
+    from goodalloc.data.plans.shipped_llm import Fit
+    from goodalloc.models.plans.sharded_training import LanguageModel
+
+#: Tokens of a sequence, and sequences of a step: half a million to two million tokens.
+TOKENS, BATCHES = 2048, (256, 512, 1024)
+
+#: Types of the nodes.
+TYPES = ("a100_80gb", "h100_80gb")
+
+#: Most nodes of a job, as far as was measured.
+MOST_NODES = 64
+
+#: Seconds that a restart takes, and greatest age in hours.
+RESTART_SECONDS, OLDEST_HOURS = 300.0, 24.0
+
+
+def step_seconds(model: LanguageModel, gpu_type: str, fit: Fit, gpus: int, batch: int) -> float:
+    """Return the seconds of a step, in as few passes as fit.
+
+    Parameters
+    ----------
+    model, gpu_type, fit
+        The language model, and how it fits on GPUs of that type.
+    gpus, batch
+        GPUs, and sequences of a step.
+    """
+    each = math.ceil(batch / gpus)
+    passes = math.ceil(each / fit.sequences)
+    one = ShardedPass(model, gpu_type, gpus, TOKENS, math.ceil(each / passes), fit.recomputes)
+    return passes * shipped_llm_times().seconds(one)
+
+
+def generate_llm_round(
+    seed: int, jobs: int, a100_nodes: int = 16, h100_nodes: int = 16
+) -> Instance:
+    """Draw a round of trainings of language models.
+
+    A job takes whole nodes of one type. Its batch is fixed, so that more GPUs shorten the step
+    until each has one sequence. Its speedup is relative to its fewest GPUs of the slowest type on
+    which it fits.
+
+    Parameters
+    ----------
+    seed
+        Seed of all random numbers.
+    jobs
+        Number of jobs.
+    a100_nodes, h100_nodes
+        Nodes of eight GPUs of each type.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+
+    Examples
+    --------
+    >>> from goodalloc.data.plans import generate_llm_round
+    >>> from goodalloc.solvers import solve
+    >>> instance = generate_llm_round(seed=0, jobs=6, a100_nodes=4, h100_nodes=4)
+    >>> str(solve(instance).status)
+    'optimal'
+    """
+    require_count("Round: seed", seed, minimum=0)
+    require_count("Round: jobs", jobs, minimum=1)
+    nodes = dict(zip(TYPES, (a100_nodes, h100_nodes), strict=True))
+    for gpu_type, count in nodes.items():
+        require_count(f"Round: nodes of {gpu_type}", count, minimum=1)
+    random = np.random.default_rng(seed)
+    models, fits = shipped_language_models(), shipped_llm_fits()
+    most = {kind: GPUS_PER_NODE * min(count, MOST_NODES) for kind, count in nodes.items()}
+    usable = {
+        name: {kind: fit for kind, fit in found.items() if fit.gpus <= most.get(kind, 0)}
+        for name, found in fits.items()
+    }
+    names = sorted(name for name, found in usable.items() if found)
+    drawn = []
+    for index in range(jobs):
+        name, batch = str(random.choice(names)), int(random.choice(BATCHES))
+        drawn.append(
+            Job(
+                f"{name}-{index}",
+                age=float(random.uniform(0.0, OLDEST_HOURS * 3600.0)),
+                modes=_modes(models[name], usable[name], most, batch),
+                min_replicas=min(fit.gpus for fit in usable[name].values()),
+                max_replicas=max(most[kind] for kind in usable[name]),
+            )
+        )
+    groups = tuple(NodeGroup(kind, count, GPUS_PER_NODE, kind) for kind, count in nodes.items())
+    rules = Rules(restart_delay=RESTART_SECONDS, speedup_scale="job")
+    return Instance(Cluster(groups), tuple(drawn), rules, f"llm-{seed}-{jobs}")
+
+
+def _modes(
+    model: LanguageModel, fits: dict[str, Fit], most: dict[str, int], batch: int
+) -> tuple[Mode, ...]:
+    """Return a mode for every type on which the model fits."""
+    slowest = max(step_seconds(model, kind, fit, fit.gpus, batch) for kind, fit in fits.items())
+    modes = []
+    for kind, fit in fits.items():
+        speeds = [0.0] * min(most[kind], GPUS_PER_NODE * math.ceil(batch / GPUS_PER_NODE))
+        for gpus in range(GPUS_PER_NODE, len(speeds) + 1, GPUS_PER_NODE):
+            if gpus >= fit.gpus:
+                speeds[gpus - 1] = slowest / step_seconds(model, kind, fit, gpus, batch)
+        one_node = tuple(speeds[:GPUS_PER_NODE])
+        several = (0.0,) * GPUS_PER_NODE + tuple(speeds[GPUS_PER_NODE:])
+        modes.append(Mode(kind, SpeedupTable(one_node, several), kind))
+    return tuple(modes)
