@@ -2,15 +2,15 @@ r"""Seconds of a step of fully sharded data-parallel training of a language mode
 
 A pass forward and backward over *m* sequences of *S* tokens on each GPU computes
 
-.. math:: F = (6 N + a S) \, m S                                                           (1)
+.. math:: F = 6 N \, m S + A, \qquad A = a \, m S^2                                        (1)
 
-operations, with the *N* parameters and *a* for attention (12 times layers times width). On *n*
+operations, with the *N* parameters, and *a* for attention (12 times layers times width). On *n*
 nodes of GPUs of one type it takes
 
-.. math:: T = (c + r z) \, F + b N \log_2 n + o                                            (2)
+.. math:: T = (c + r z + b \log_2 n) \, F + d A + o                                         (2)
 
-seconds: *c* a computed operation, *r* one that is computed again where activations are not kept
-(z = 1), *b* a parameter that is gathered from twice as many nodes, *o* for each pass. The four are
+seconds: *c* an operation, *r* more where activations are computed again (z = 1), *b* more on twice
+as many nodes, *d* more for attention, which uses a GPU less well, *o* for each pass. The five are
 not negative and fitted for every type, to relative errors. Optimiser and data are part of *o*.
 """
 
@@ -75,10 +75,14 @@ class ShardedPass(NamedTuple):
     recomputes: bool = False
 
     @property
+    def attention(self) -> float:
+        """Operations of attention on each GPU, A of equation (1)."""
+        return self.model.attention * self.sequences * self.tokens**2
+
+    @property
     def operations(self) -> float:
-        """Operations on each GPU, equation (1)."""
-        a_token = 6.0 * self.model.parameters + self.model.attention * self.tokens
-        return a_token * self.sequences * self.tokens
+        """Operations on each GPU, F of equation (1)."""
+        return 6.0 * self.model.parameters * self.sequences * self.tokens + self.attention
 
 
 class PassCoefficients(NamedTuple):
@@ -86,17 +90,19 @@ class PassCoefficients(NamedTuple):
 
     Attributes
     ----------
-    compute, recompute
-        Seconds an operation, and more of them where activations are computed again.
-    spread
-        Seconds a parameter and doubling of the nodes.
+    compute
+        c: seconds an operation.
+    recompute, spread, attention
+        r, b and d: more seconds an operation where activations are computed again, for a doubling
+        of the nodes, and for one of attention.
     overhead
-        Seconds a pass.
+        o: seconds a pass.
     """
 
     compute: float
     recompute: float
     spread: float
+    attention: float
     overhead: float
 
 
@@ -122,10 +128,10 @@ class ShardedTimes:
     ...     ShardedPass,
     ...     ShardedTimes,
     ... )
-    >>> times = ShardedTimes({"a100": PassCoefficients(5e-15, 1e-15, 5e-12, 0.1)})
+    >>> times = ShardedTimes({"a100": PassCoefficients(5e-15, 1e-15, 1e-16, 0.0, 0.1)})
     >>> small = LanguageModel(parameters=1e9, attention=0.0)
     >>> round(times.seconds(ShardedPass(small, "a100", 16, 2048, 8)), 3)
-    0.597
+    0.601
     """
 
     coefficients: Mapping[str, PassCoefficients]
@@ -157,8 +163,9 @@ def _features(one: ShardedPass) -> Float[Floats, " coefficients"]:
     if one.gpus % GPUS_PER_NODE:
         raise ValueError(f"Pass: GPUs is {one.gpus}; expected a multiple of {GPUS_PER_NODE}.")
     nodes = one.gpus // GPUS_PER_NODE
-    again = one.operations * one.recomputes
-    return np.array([one.operations, again, one.model.parameters * math.log2(nodes), 1.0])
+    operations = one.operations
+    again, apart = operations * one.recomputes, operations * math.log2(nodes)
+    return np.array([operations, again, apart, one.attention, 1.0])
 
 
 def fit_sharded_times(passes: Sequence[ShardedPass], seconds: Sequence[float]) -> ShardedTimes:

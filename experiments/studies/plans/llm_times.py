@@ -1,7 +1,7 @@
 """Steps of language models on 8 to 512 GPUs: the fitted model beside published measurements.
 
 MosaicML publishes throughputs of MPT models from 125 M to 70 B parameters on three types of GPU.
-`goodalloc.models.plans.sharded_training` is fitted to all of them; to those of all other models; and
+`goodalloc.models.plans.sharded_training` is fitted to all; to all other models; and
 to those on at most 128 GPUs, judged on more. Errors are abs(predicted / measured - 1).
 """
 
