@@ -97,6 +97,7 @@ COUNTERPARTS: Mapping[str, str] = {
     "making-room": "none: greedy plans beside the optimum; [more](../formulations/ROOM.md)",
     "topology": "none: Kueue's placements beside the optimum; [more](../formulations/TOPOLOGY.md)",
     "arena": "Arena (EuroSys'26): 75 to 77 % shorter; [more](../formulations/PLANS.md)",
+    "llm-times": "none: the measurements are published; [more](../formulations/PLANS.md)",
     "traces": "none: the traces are published, such replays are not",
     **dict.fromkeys(TRAININGS, "none: training on this machine"),
 }
