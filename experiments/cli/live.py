@@ -16,9 +16,16 @@ from goodalloc.experiments.live.gpu_leases import gpus_of_machine
 from goodalloc.experiments.live.launcher import Launcher, LaunchFailed
 from goodalloc.experiments.live.live_policies import live_policy
 from goodalloc.experiments.live.ray_engine import RayEngine, require_nodes
+from goodalloc.experiments.live.resource_requests import (
+    CORES,
+    MEMORY,
+    request_of,
+    require_resources_known,
+)
 from goodalloc.experiments.live.scheduler import LiveScheduler
 from goodalloc.experiments.support.stop_request import stop_request
 from goodalloc.models.round.cluster import Cluster, NodeGroup
+from goodalloc.models.round.mode import resources
 from goodalloc.models.round.rules import OSDI21
 from goodalloc.solvers.policies.policy_table import POLICIES, PolicyOptions
 from goodalloc.solvers.policies.registry import require_types_known
@@ -37,8 +44,11 @@ def schedule_command(arguments: argparse.Namespace) -> Output:
         cluster = _cluster(arguments)
     else:
         _refuse_nodes(arguments)
-        watch = partial(_nodes, RayEngine(arguments.on), arguments.policy)
+        watch = partial(
+            _nodes, RayEngine(arguments.on), arguments.policy, with_resources=arguments.resources
+        )
         cluster = require_nodes(watch())
+    require_resources_known(arguments.policy, dict.fromkeys(cluster.resource_names, 1.0))
     rules = OSDI21.replace(restart_delay=arguments.restart_delay)
     options = PolicyOptions(rules, arguments.seed, arguments.seconds)
     policy = live_policy(arguments.policy, options)
@@ -84,7 +94,15 @@ def _cluster(arguments: argparse.Namespace) -> Cluster:
                 f"argument --group: group '{name}' has GPUs of type '{kind}'; expected none, for "
                 "the GPUs of one machine are one type; with --on, Ray tells types apart."
             )
-    return Cluster(tuple(NodeGroup(name, nodes, gpus) for name, nodes, gpus, _ in groups))
+    if arguments.resources:
+        raise ValueError(
+            "argument --resources: expected it with --on only, where Ray knows what nodes have; "
+            "here --cores and --memory say it."
+        )
+    had = resources({CORES: arguments.cores or 0.0, MEMORY: arguments.memory or 0.0})
+    return Cluster(
+        tuple(NodeGroup(name, nodes, gpus, resources=had) for name, nodes, gpus, _ in groups)
+    )
 
 
 def _refuse_nodes(arguments: argparse.Namespace) -> None:
@@ -95,13 +113,13 @@ def _refuse_nodes(arguments: argparse.Namespace) -> None:
     ValueError
         If it names some.
     """
-    for name in ("group", "nodes", "gpus_per_node"):
+    for name in ("group", "nodes", "gpus_per_node", "cores", "memory"):
         if getattr(arguments, name) is not None:
             option = name.replace("_", "-")
             raise ValueError(f"argument --{option}: expected none with --on, as Ray has the nodes.")
 
 
-def _nodes(engine: RayEngine, policy: str) -> Cluster | None:
+def _nodes(engine: RayEngine, policy: str, *, with_resources: bool) -> Cluster | None:
     """Return the present nodes of a Ray cluster.
 
     Raises
@@ -109,7 +127,7 @@ def _nodes(engine: RayEngine, policy: str) -> Cluster | None:
     ValueError
         If the policy does not know their types of GPU.
     """
-    found = engine.cluster()
+    found = engine.cluster(with_resources=with_resources)
     if found is not None:
         require_types_known(policy, found)
     return found
@@ -128,6 +146,7 @@ def launch_command(arguments: argparse.Namespace) -> Output:
             replicas=arguments.replicas,
             application=arguments.application,
             steps=arguments.steps,
+            request=request_of(arguments.name, arguments.cores or 0.0, arguments.memory or 0.0),
             retries=arguments.retries,
             stopped=stopped,
             say=log_line,

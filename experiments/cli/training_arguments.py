@@ -66,6 +66,15 @@ def add_launch(parser: argparse.ArgumentParser) -> None:
         "believed to take as long again as it has taken",
     )
     parser.add_argument(
+        "--cores", type=number(0.0), metavar="N", help="cores of each replica (default: any)"
+    )
+    parser.add_argument(
+        "--memory",
+        type=number(0.0),
+        metavar="GIB",
+        help="memory of each replica (default: any)",
+    )
+    parser.add_argument(
         "--gpus",
         type=lambda text: tuple(filter(None, text.split(","))),
         metavar="NAMES",
@@ -113,6 +122,23 @@ def add_schedule(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="NAME:NODES:GPUS",
         help="a group of nodes, instead of --nodes and --gpus-per-node; repeatable",
+    )
+    parser.add_argument(
+        "--cores",
+        type=number(0.0),
+        metavar="N",
+        help="cores of a node, which `launch --cores` requests (default: not counted)",
+    )
+    parser.add_argument(
+        "--memory",
+        type=number(0.0),
+        metavar="GIB",
+        help="memory of a node, which `launch --memory` requests (default: not counted)",
+    )
+    parser.add_argument(
+        "--resources",
+        action="store_true",
+        help="with --on: count the cores and the memory that Ray's nodes have",
     )
     parser.add_argument(
         "--on",

@@ -14,6 +14,7 @@ from goodalloc.data.files.allocation import placements_from_dict
 from goodalloc.experiments.live.jobs import fitting
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.feasibility import violations
+from goodalloc.models.round.mode import resources
 from goodalloc.models.round.objective import fitness
 from goodalloc.models.round.rules import OSDI21
 from goodalloc.solvers.interface.bounds import NO_BOUND, Bound, least_bound
@@ -137,17 +138,26 @@ def _by_name(pairs: Placement, cluster: Cluster) -> Nodes:
 
 
 def _without(cluster: Cluster, kept: Mapping[str, Placement]) -> Cluster | None:
-    """Return the cluster without the GPUs of kept placements; None if no GPU remains."""
+    """Return the cluster without the GPUs of kept placements; None if no GPU remains.
+
+    What else a kept replica takes is not known: it counts as its GPU's part of the node.
+    """
     if not kept:
         return cluster
-    free = cluster.node_gpus.tolist()
+    had = cluster.node_gpus.tolist()
+    free = list(had)
     for pairs in kept.values():
         for node, gpus in pairs:
             free[node] -= gpus
     if not any(free):
         return None
-    nodes = zip(cluster.node_names, free, cluster.node_types, strict=True)
-    return Cluster(tuple(NodeGroup(name, 1, gpus, kind) for name, gpus, kind in nodes))
+    groups = []
+    for node, name in enumerate(cluster.node_names):
+        group = cluster.groups[cluster.node_group[node]]
+        part = free[node] / had[node] if had[node] else 1.0
+        amounts = resources({kind: amount * part for kind, amount in group.resources})
+        groups.append(NodeGroup(name, 1, free[node], group.gpu_type, amounts))
+    return Cluster(tuple(groups))
 
 
 def _checked(round_: Round, decision: Decision) -> float | None:

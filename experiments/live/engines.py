@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from goodalloc.models.round.mode import Resources
+
 
 class Group(Protocol):
     """Replicas that were started together."""
@@ -41,6 +43,7 @@ class Engine(Protocol):
         placement: Mapping[str, int],
         folder: Path,
         variables: Mapping[str, str],
+        request: Resources = (),
     ) -> AbstractContextManager[Group | None]:
         """Start replicas, which end with the context; None while their places are taken or gone.
 
@@ -54,6 +57,8 @@ class Engine(Protocol):
             Folder of the job, for logs.
         variables
             Environment variables, beside those of torchrun.
+        request
+            What a replica takes beside its GPU (`resource_requests.py`).
 
         Raises
         ------
@@ -88,8 +93,10 @@ class LocalEngine:
         placement: Mapping[str, int],
         folder: Path,
         variables: Mapping[str, str],
+        request: Resources = (),
     ) -> Iterator[ReplicaGroup | None]:
-        """Start replicas as processes, as `Engine.start` says."""
+        """Start replicas as processes, as `Engine.start` says; nothing holds them to a request."""
+        del request
         count = sum(placement.values())
         with GpuLeases(self.cluster, self.gpus).lease(count) as lease:
             if lease is None:

@@ -44,7 +44,8 @@ def relative_speeds(jobs: Iterable[LiveJob]) -> dict[str, float]:
         Speeds by type. Only ratios of types that some job connects have a meaning.
     """
     groups: dict[tuple[str, str], list[tuple[str, float]]] = defaultdict(list)
-    for submission, state in jobs:
+    for job in jobs:
+        submission, state = job.submission, job.state
         if state is not None:
             key = (submission.application, "" if submission.application else submission.name)
             for name, fit in state.fits.items():

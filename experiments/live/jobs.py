@@ -14,6 +14,7 @@ from goodalloc.data.files.job_state import read_job_state
 from goodalloc.data.files.job_submission import read_job_submission
 from goodalloc.experiments.agent.cluster_folder import JOBS, STATE, SUBMISSION
 from goodalloc.experiments.live.gpu_types import models_by_type
+from goodalloc.experiments.live.resource_requests import read_request
 from goodalloc.experiments.support.folder_lock import is_locked
 from goodalloc.models.goodput.batch_size import best_batch_size
 from goodalloc.models.goodput.model import BatchLimits
@@ -29,17 +30,22 @@ if TYPE_CHECKING:
     from goodalloc.models.goodput.model import GoodputModel
     from goodalloc.models.round.allocation import Placement
     from goodalloc.models.round.cluster import Cluster
+    from goodalloc.models.round.mode import Resources
     from goodalloc.solvers.policies.policy import Oracle
+
+#: Name of the mode of a job on GPUs of a type without a name.
+UNNAMED_TYPE = "replica"
 
 #: Batch limits of a job that never ran, which allow one replica at first.
 _UNKNOWN = BatchLimits(1, 1, 1, 1)
 
 
 class LiveJob(NamedTuple):
-    """Present job: its submission, and its state once it ran."""
+    """Present job: its submission, its state once it ran, and what a replica takes beside a GPU."""
 
     submission: JobSubmission
     state: JobState | None
+    request: Resources = ()
 
     @property
     def remaining_steps(self) -> float:
@@ -55,7 +61,10 @@ class LiveJob(NamedTuple):
         cluster: Cluster,
         speeds: Mapping[str, float] = MappingProxyType({}),
     ) -> ActiveJob:
-        """Return the job as a policy sees it; with a mode for every type of GPU that has a name.
+        """Return the job as a policy sees it.
+
+        It has a mode for every type of GPU, if types have names or nodes have resources. The mode
+        takes what the job requests of the resources that the nodes have.
 
         Parameters
         ----------
@@ -68,7 +77,7 @@ class LiveJob(NamedTuple):
         speeds
             Relative speeds of types of GPU (`relative_speeds`).
         """
-        submission, state = self
+        submission, state = self.submission, self.state
         batch = _UNKNOWN if state is None else state.batch
         named = any(cluster.gpu_types)
         models: dict[str, GoodputModel] = {}
@@ -77,7 +86,12 @@ class LiveJob(NamedTuple):
         elif state is not None and state.model is not None:
             models = {"": state.model}
         mode = cluster.node_types[placement[0][0]] if named and placement else ""
-        modes = tuple(Mode(kind, models.get(kind), kind) for kind in cluster.gpu_types if named)
+        takes = tuple(pair for pair in self.request if pair[0] in cluster.resource_names)
+        modes = tuple(
+            Mode(kind or UNNAMED_TYPE, models.get(kind), kind, takes)
+            for kind in cluster.gpu_types
+            if named or takes
+        )
         own = models.get(mode) or next(iter(models.values()), None)
         return ActiveJob(
             name=submission.name,
@@ -97,7 +111,7 @@ class LiveJob(NamedTuple):
             model=lambda: own,
             oracle=FittedSpeed(submission.name, models, own, self.remaining_steps),
             modes=lambda: modes,
-            mode=mode,
+            mode=UNNAMED_TYPE if takes and placement and not named else mode,
         )
 
 
@@ -230,7 +244,7 @@ def _read(folder: Path) -> LiveJob | None:
             raise ValueError(
                 f"File '{folder / file}' is of job '{found.name}'; expected '{folder.name}'."
             )
-    return LiveJob(submission, state)
+    return LiveJob(submission, state, read_request(folder))
 
 
 def fitting(placements: Mapping[str, Mapping[str, int]], cluster: Cluster) -> dict[str, Placement]:

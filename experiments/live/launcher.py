@@ -47,6 +47,7 @@ from goodalloc.experiments.agent.cluster_folder import (
 from goodalloc.experiments.agent.options import EXIT_REALLOCATED
 from goodalloc.experiments.live.engines import LocalEngine
 from goodalloc.experiments.live.replica_group import kill_replicas, replicas_left
+from goodalloc.experiments.live.resource_requests import write_request
 from goodalloc.experiments.support.folder_lock import (
     LOCK_SECONDS,
     is_locked,
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from goodalloc.experiments.live.engines import Engine, Group
+    from goodalloc.models.round.mode import Resources
 
 #: Seconds that replicas of a former launcher have to end, and others once one was reallocated.
 PATIENCE = 30.0
@@ -126,6 +128,8 @@ class Launcher:
         Name of what it trains, which jobs that train the same share; empty if unknown.
     steps
         Predicted number of scale-invariant steps of the whole training; None if unknown.
+    request
+        What a replica takes beside its GPU (`resource_requests.py`).
     retries
         Restarts after failures in a row without progress.
     stopped
@@ -152,6 +156,7 @@ class Launcher:
     replicas: int = 1
     application: str = ""
     steps: float | None = None
+    request: Resources = ()
     retries: int = 3
     stopped: Callable[[], bool] = lambda: False
     say: Callable[[str], None] = lambda _: None
@@ -265,6 +270,7 @@ class Launcher:
         path = self.folder / SUBMISSION
         submitted = read_job_submission(path).submitted if path.exists() else time.time()
         submission = self._submission(submitted)
+        write_request(self.folder, self.request)  # first: a job is there with its submission
         if not path.exists() or read_job_submission(path) != submission:
             write_job_submission(path, submission)
 
@@ -310,7 +316,9 @@ class Launcher:
             LAUNCHER_VARIABLE: str(ProcessIdentity.of(os.getpid())),
         }
         while True:
-            with engine.start(self.command, placement, self.folder, variables) as group:
+            with engine.start(
+                self.command, placement, self.folder, variables, self.request
+            ) as group:
                 if group is not None:
                     return self._train(placement, group)
             self._say("waits for GPUs that another job still has, or for a node")

@@ -23,14 +23,21 @@ from typing import TYPE_CHECKING, Any
 
 from goodalloc.experiments.agent.cluster_folder import LAUNCHER_VARIABLE, TYPE_VARIABLE
 from goodalloc.experiments.live.replica_group import last_line, log_of
+from goodalloc.experiments.live.resource_requests import CORES, MEMORY
 from goodalloc.experiments.support.extras import require_extra
 from goodalloc.experiments.support.process_identity import ProcessIdentity
 from goodalloc.experiments.support.workers import knock, unreachable
 from goodalloc.models.round.cluster import Cluster, NodeGroup
+from goodalloc.models.round.mode import resources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from goodalloc.models.round.mode import Resources
+
+#: Bytes of a GiB.
+GIB = 2**30
 
 #: Seconds until the slots of a placement are Ray's to give, and that replicas have to end.
 PATIENCE, GRACE = 10.0, 5.0
@@ -65,6 +72,8 @@ class RayNode:
         Resource of a slot: "GPU" or "CPU".
     gpu_type
         Type of its GPUs; empty where no node has a named one.
+    amounts
+        Its cores, and its memory in GiB, by name (`resource_requests.py`).
     """
 
     name: str
@@ -72,6 +81,7 @@ class RayNode:
     slots: int
     resource: str
     gpu_type: str = ""
+    amounts: Resources = ()
 
 
 class RayEngine:
@@ -113,15 +123,19 @@ class RayEngine:
             alone = name if names.count(name) == 1 else f"{name}-{identifier[:6]}"
             if slots > 0:
                 kind = _gpu_type(node["Resources"]) if resource == "GPU" else ""
-                found.append(RayNode(alone, identifier, slots, resource, kind))
+                had = node["Resources"]
+                amounts = resources(
+                    {CORES: had.get("CPU", 0.0), MEMORY: had.get("memory", 0.0) / GIB}
+                )
+                found.append(RayNode(alone, identifier, slots, resource, kind, amounts))
         if any(node.gpu_type for node in found):
             found = [replace(node, gpu_type=node.gpu_type or UNNAMED) for node in found]
         return tuple(sorted(found, key=lambda node: node.name))
 
-    def cluster(self) -> Cluster | None:
-        """Return the nodes as a cluster; None while there is none."""
+    def cluster(self, *, with_resources: bool = False) -> Cluster | None:
+        """Return the nodes as a cluster, with cores and memory if wanted; None if there is none."""
         nodes = self.nodes()
-        return _cluster_of(nodes) if nodes else None
+        return _cluster_of(nodes, with_resources=with_resources) if nodes else None
 
     @contextlib.contextmanager
     def start(
@@ -130,6 +144,7 @@ class RayEngine:
         placement: Mapping[str, int],
         folder: Path,
         variables: Mapping[str, str],
+        request: Resources = (),
     ) -> Iterator[RayGroup | None]:
         """Start replicas on their nodes, as `Engine.start` says; None also while a node is gone."""
         import ray
@@ -144,7 +159,7 @@ class RayEngine:
             return
         places = [known[name] for name, count in placement.items() for _ in range(count)]
         group = placement_group(
-            [{place.resource: 1.0} for place in places],
+            [bundle(place, request) for place in places],
             bundle_label_selector=[{NODE_LABEL: place.identifier} for place in places],
         )
         try:
@@ -153,7 +168,7 @@ class RayEngine:
                 yield None
                 return
             try:
-                replicas = RayGroup(command, places, group, folder, variables)
+                replicas = RayGroup(command, places, group, folder, variables, request)
             except RayError:  # a node died meanwhile
                 yield None
                 return
@@ -165,9 +180,36 @@ class RayEngine:
             remove_placement_group(group)
 
 
-def _cluster_of(nodes: Sequence[RayNode]) -> Cluster:
+def bundle(place: RayNode, request: Resources) -> dict[str, float]:
+    """Return what Ray sets aside for a replica: its GPU or CPU, and its request.
+
+    Where a slot is a CPU, that is the first of the requested cores.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.live.ray_engine import RayNode, bundle
+    >>> bundle(RayNode("one", "1", 2, "GPU"), (("cpu", 4.0), ("memory", 2.0)))
+    {'GPU': 1.0, 'CPU': 4.0, 'memory': 2147483648.0}
+    """
+    asked = dict(request)
+    found = {place.resource: 1.0}
+    if asked.get(CORES):
+        found["CPU"] = max(asked[CORES], found.get("CPU", 0.0))
+    if asked.get(MEMORY):
+        found["memory"] = float(round(asked[MEMORY] * GIB))
+    return found
+
+
+def _cluster_of(nodes: Sequence[RayNode], *, with_resources: bool = False) -> Cluster:
     """Return nodes as a cluster, whose names of nodes are those in allocations."""
-    return Cluster(tuple(NodeGroup(node.name, 1, node.slots, node.gpu_type) for node in nodes))
+    return Cluster(
+        tuple(
+            NodeGroup(
+                node.name, 1, node.slots, node.gpu_type, node.amounts if with_resources else ()
+            )
+            for node in nodes
+        )
+    )
 
 
 def require_nodes(cluster: Cluster | None) -> Cluster:
@@ -226,6 +268,15 @@ def torchrun_variables(
     }
 
 
+def _options(taken: Mapping[str, float]) -> dict[str, Any]:
+    """Return what Ray sets aside for a replica as options of its actor."""
+    options: dict[str, Any] = {
+        "num_cpus": taken.get("CPU", 0.0),
+        "num_gpus": taken.get("GPU", 0.0),
+    }
+    return options | ({"memory": taken["memory"]} if "memory" in taken else {})
+
+
 class RayGroup:
     """Replicas of a job on the nodes of a Ray cluster.
 
@@ -241,6 +292,8 @@ class RayGroup:
         Folder of the job, for logs.
     variables
         Environment variables, beside those of torchrun.
+    request
+        What a replica takes beside its GPU.
 
     Raises
     ------
@@ -255,6 +308,7 @@ class RayGroup:
         group: Any,
         folder: Path,
         variables: Mapping[str, str],
+        request: Resources = (),
     ) -> None:
         import ray
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
@@ -263,8 +317,7 @@ class RayGroup:
         actor: Any = ray.remote(_Replica)
         self._actors = [
             actor.options(
-                num_cpus=float(place.resource == "CPU"),
-                num_gpus=float(place.resource == "GPU"),
+                **_options(bundle(place, request)),
                 max_concurrency=2,
                 scheduling_strategy=PlacementGroupSchedulingStrategy(
                     placement_group=group, placement_group_bundle_index=rank

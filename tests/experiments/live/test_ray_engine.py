@@ -16,6 +16,7 @@ import pytest
 from goodalloc.data.files.job_state import read_job_state
 from goodalloc.experiments.agent.cluster_folder import STATE, TYPE_VARIABLE
 from goodalloc.experiments.cli.main import main
+from goodalloc.experiments.live import ray_engine
 from goodalloc.experiments.live.guard import NOT_FOUND
 from goodalloc.experiments.live.launcher import Launcher
 from goodalloc.experiments.live.live_policies import live_policy
@@ -78,6 +79,25 @@ def test_every_replica_is_on_its_node_with_a_gpu_of_its_own(nodes: Nodes, tmp_pa
     assert [one["gpus"] for one in replicas] == ["0", "1", "0"]
     assert len({one["MASTER_PORT"] for one in replicas}) == 1
     assert {one[TYPE_VARIABLE] for one in replicas} == {"T4+V100"}
+
+
+def test_requested_cores_are_set_aside_for_every_replica(
+    nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two GPUs and four cores: three cores for each of two replicas are too many, two are not."""
+    cluster = nodes.engine.cluster(with_resources=True)
+    assert cluster is not None
+    assert all(dict(group.resources)["cpu"] == 4.0 for group in cluster.groups)
+    assert all(dict(group.resources)["memory"] > 0.0 for group in cluster.groups)
+    monkeypatch.setattr(ray_engine, "PATIENCE", 2.0)
+    place, command = nodes.named(large=2), program("pass")
+    with nodes.engine.start(command, place, tmp_path, {}, (("cpu", 3.0),)) as group:
+        assert group is None
+    monkeypatch.undo()
+    with nodes.engine.start(command, place, tmp_path, {}, (("cpu", 2.0),)) as group:
+        assert group is not None
+        eventually(lambda: None not in group.codes)
+        assert len(group.codes) == 2
 
 
 @pytest.mark.slow
