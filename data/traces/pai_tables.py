@@ -6,6 +6,7 @@ that request parts of GPUs and of cores in per cent.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,7 +57,7 @@ def read_pai_jobs(folder: str | os.PathLike[str]) -> Trace:
     Raises
     ------
     ValueError
-        If a file is unreadable or has a malformed cell, or a task is of no job.
+        If a file is unreadable or has a malformed cell.
     """
     tasks_path, jobs_path = (Path(folder) / f"pai_{name}_table.csv" for name in ("task", "job"))
     tasks = read_trace_columns(tasks_path, TASKS, heading=False)
@@ -75,8 +76,7 @@ def read_pai_jobs(folder: str | os.PathLike[str]) -> Trace:
         }
     )
     names = jobs.texts("job_name")
-    for job in table.job[~table.job.isin(set(names))][:1]:
-        raise ValueError(f"File '{tasks_path}': job '{job}' is not in '{jobs_path}'; expected it.")
+    strays = table.job[~table.job.isin(set(names))].nunique()
     by_job = table.groupby("job", sort=False)
     summed = by_job[["gpus", "workers", "cores"]].sum()
     ran = by_job.agg(start=("start", "min"), end=("end", "max"), ended=("end", "count"))
@@ -104,4 +104,6 @@ def read_pai_jobs(folder: str | os.PathLike[str]) -> Trace:
         "have a task without times": ~(found.ended.to_numpy() == found.tasks.to_numpy()),
         "ran for no second": ~(seconds > 0),
     }
-    return collect_jobs(columns, pd.to_datetime(pd.Series(submitted), unit="s"), folder, left_out)
+    trace = collect_jobs(columns, pd.to_datetime(pd.Series(submitted), unit="s"), folder, left_out)
+    more = {"are in the table of tasks only": strays} if strays else {}
+    return replace(trace, left_out={**trace.left_out, **more})

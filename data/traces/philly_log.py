@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import pandas as pd
 
 from goodalloc.data.documents.json_file import in_file, shown
 from goodalloc.data.traces.trace import JobState, collect_jobs
-from goodalloc.data.traces.trace_columns import read_trace_columns
+from goodalloc.data.traces.trace_columns import open_text, read_trace_columns
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def read_philly_jobs(path: str | os.PathLike[str]) -> Trace:
     [[2.0, 60.0, 30.0]]
     """
     try:
-        rows = [_job(entry) for entry in _entries(Path(path))]
+        rows = [_job(index, entry) for index, entry in enumerate(_entries(path), start=1)]
     except ValueError as error:
         raise ValueError(in_file(path, error)) from error
     table = pd.DataFrame(rows, columns=["name", "submitted", "tenant", "state", "attempts"])
@@ -95,24 +94,32 @@ def read_philly_jobs(path: str | os.PathLike[str]) -> Trace:
     return collect_jobs(columns, submitted, path, left_out)
 
 
-def _entries(path: Path) -> list[Any]:
+def _entries(path: str | os.PathLike[str]) -> list[Any]:
     """Return the entries of the log."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        with open_text(path) as file:
+            found = json.load(file)
+    except (OSError, EOFError) as error:
+        raise ValueError(
+            f"it cannot be read ({getattr(error, 'strerror', None) or error})."
+        ) from error
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"it is no readable JSON ({' '.join(str(error).split())}).") from error
     if not isinstance(found, list):
         raise ValueError(f"it is {shown(found)}; expected a list of jobs.")
     return found
 
 
-def _job(entry: object) -> tuple[str, str, str, str, list[tuple[object, object, int, int]]]:
-    """Return name, submission, tenant, state and attempts of an entry."""
+def _job(
+    index: int, entry: object
+) -> tuple[str, object, str, str, list[tuple[object, object, int, int]]]:
+    """Return name, submission, tenant, state and attempts of an entry, the first of which is 1."""
     if not isinstance(entry, dict):
-        raise ValueError(f"an entry is {shown(entry)}; expected a job.")
+        raise ValueError(f"entry {index} is {shown(entry)}; expected a job.")
     for key in KEYS:
         if key not in entry:
-            raise ValueError(f"job {shown(entry.get('jobid'))}: {key} is missing.")
+            named = f" (job {shown(entry['jobid'])})" if "jobid" in entry else ""
+            raise ValueError(f"entry {index}{named}: {key} is missing.")
     name, status = entry["jobid"], entry["status"]
     if status not in STATES:
         raise ValueError(
@@ -142,8 +149,8 @@ def _times(
     found = pd.to_datetime(texts.where(~unknown), format=TIME_FORMAT, errors="coerce")
     for row in np.flatnonzero(found.isna() & ~unknown)[:1].tolist():
         raise ValueError(
-            f"File '{path}': job '{names.iloc[row]}': {item} is {shown(texts.iloc[row])}; expected "
-            "a time, as 2017-10-07 01:11:39."
+            f"File '{path}': job '{names.iloc[row]}': {item} is {shown(str(texts.iloc[row]))}; "
+            "expected a time, as 2017-10-07 01:11:39."
         )
     return found
 

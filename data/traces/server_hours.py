@@ -3,7 +3,8 @@
 The tables `asi_opensource_server_hourly` and `asi_opensource_pod_hourly` of
 github.com/alibaba/clusterdata, `cluster-trace-gpu-v2026`, in Parquet files by day and hour. An
 access switch (`asw_id`) is a rack. From one hour comes a round on a tree: nodes with racks, jobs
-where they run, and jobs that wait.
+where they run, and jobs that wait. A pod that is pending counts as waiting, also where it has been
+bound to a server already.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from goodalloc.data.documents.json_file import in_file, shown
+from goodalloc.data.documents.json_file import shown
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
@@ -42,6 +43,10 @@ POD_COLUMNS = (
     "gpu_request",
 )
 RUNNING, PENDING = "Running", "Pending"
+
+#: Seconds of a restart, and that running jobs are taken to have run: no table tells either. A move
+#: then costs a little, so that a job moves only where that lets others run.
+RESTART_SECONDS, PRESUMED_AGE = 30.0, 24 * 3600.0
 
 #: Slowdown of jobs that no rack holds, as of `goodalloc.data.topology.standard_tree`.
 BEYOND_RACK = 2.0
@@ -77,7 +82,9 @@ def read_server_hour(
     """Read the servers and pods of one hour.
 
     Pods of a workload are one job; a pod without a workload is one of its own. A job that runs has
-    its pods' whole GPUs on their servers; one all of whose pods are pending waits for as many.
+    its pods' whole GPUs on their servers; one all of whose pods are pending waits for as many. At
+    most one distributed job uses a node, as the exact solver of trees requires, unless the hour
+    itself has more.
 
     Parameters
     ----------
@@ -91,8 +98,8 @@ def read_server_hour(
     Raises
     ------
     ValueError
-        If pyarrow is missing, a file is unreadable or lacks a column, the hour has several clusters
-        or types and none is chosen, or no pod is left.
+        If pyarrow is missing, a file is unreadable or lacks a column, a number is malformed, the
+        hour has several clusters or types and none is chosen, or no job is left.
     """
     require_count("Day", day, minimum=0)
     require_count("Hour", hour, minimum=0, maximum=23)
@@ -103,43 +110,63 @@ def read_server_hour(
         ["gpu_count", "asw_id", "server_id"], ascending=[False, True, True], kind="stable"
     )
     pods = _hour(Path(folder), PODS, day, hour, POD_COLUMNS)
-    pods = pods[pods.server_id.isin(servers.server_id) & (pods.gpu_request > 0)]
+    of_these = (pods.cluster_id == servers.cluster_id.iloc[0]) & (
+        pods.gpu_spec_public == servers.gpu_spec_public.iloc[0]
+    )
+    pods = pods[(of_these | pods.server_id.isin(servers.server_id)) & ~(pods.gpu_request == 0)]
     jobs, left_out = _jobs(pods.drop_duplicates("pod_id"), servers)
     if not jobs:
         why = "; ".join(f"{count} {reason}" for reason, count in left_out.items()) or "no pods"
         raise ValueError(f"Folder '{folder}': no job is left ({why}); expected one.")
     sizes = Counter(servers.gpu_count.astype(int).tolist())
     groups = tuple(NodeGroup(f"{gpus}g", nodes, gpus) for gpus, nodes in sizes.items())
-    name = f"alibaba-2026-day{day}-hour{hour:02}"
-    rules = Rules(power=1.0, restart_delay=0.0)
-    instance = Instance(Cluster(groups), jobs, rules, name)
-    unknown = "server-" + servers.server_id
-    racks = servers.asw_id.where(servers.asw_id != "", unknown)
+    distributed = Counter(
+        node for job in jobs if len(job.placement) > 1 for node, _ in job.placement
+    )
+    rules = Rules(
+        power=1.0,
+        restart_delay=RESTART_SECONDS,
+        max_nodes_per_job=len(servers),
+        interference_avoidance=max(distributed.values(), default=0) <= 1,
+    )
+    instance = Instance(Cluster(groups), jobs, rules, f"alibaba-2026-day{day}-hour{hour:02}")
+    racks = servers.asw_id.where(servers.asw_id != "", "server-" + servers.server_id)
     tree = Topology((Level("rack"),), (tuple(racks),), BEYOND_RACK)
     return ServerHour(TopologyRound(instance, tree), tuple(servers.server_id), left_out)
 
 
 def _hour(folder: Path, table: str, day: int, hour: int, columns: Sequence[str]) -> pd.DataFrame:
-    """Read the columns of a table for an hour."""
+    """Read the columns of a table for an hour; numbers that are not known are NaN."""
     path = folder / table / f"day={day}" / f"hour={hour:02}" / "part-000.parquet"
+    if not path.is_file():
+        raise ValueError(f"File '{path}' cannot be read (there is no such file).")
     try:
-        if not path.is_file():
-            raise ValueError("there is no such file.")
-        found = pd.read_parquet(path, columns=list(columns))
+        there = pd.read_parquet(path)
     except ImportError as error:
         raise ValueError(
             "Parquet files need the module pyarrow: pip install goodalloc[parquet]."
         ) from error
-    except (ValueError, OSError, KeyError) as error:
-        raise ValueError(in_file(path, ValueError(" ".join(str(error).split())[:300]))) from error
-    texts = [name for name in columns if name not in ("gpu_count", "gpu_request")]
-    found[texts] = found[texts].fillna("").astype(str)
-    for name in set(columns) - set(texts):
-        bad = found[name].isna() | (found[name] < 0)
-        for value in found[name][bad][:1]:
+    except (ValueError, OSError) as error:
+        complaint = " ".join(str(error).split())[:200]
+        raise ValueError(f"File '{path}' cannot be read ({complaint}).") from error
+    for name in columns:
+        if name not in there:
+            raise ValueError(f"File '{path}': column '{name}' is missing.")
+    found = there[list(columns)].copy()
+    for name in columns:
+        if name not in ("gpu_count", "gpu_request"):
+            found[name] = found[name].fillna("").astype(str)
+            continue
+        values = pd.to_numeric(found[name], errors="coerce")
+        wrong = found[name].notna() & ~(np.isfinite(values) & (values >= 0))
+        wrong |= (name == "gpu_count") & (values % 1 > 0)
+        for row in np.flatnonzero(wrong)[:1].tolist():
+            whole = "whole " if name == "gpu_count" else ""
             raise ValueError(
-                f"File '{path}': {name} is {shown(value)}; expected a number of at least 0."
+                f"File '{path}': {columns[0]} {shown(str(found.iloc[row, 0]))}: {name} is "
+                f"{shown(str(found[name].iloc[row]))}; expected a {whole}number of at least 0."
             )
+        found[name] = values.astype(float)
     return found
 
 
@@ -159,12 +186,16 @@ def _chosen(servers: pd.DataFrame, column: str, chosen: str | None, item: str) -
 def _jobs(pods: pd.DataFrame, servers: pd.DataFrame) -> tuple[tuple[Job, ...], dict[str, int]]:
     """Return the jobs of an hour, and how many pods have no part in them."""
     whole = pods.gpu_request % 1 == 0
+    known = pods.gpu_request.notna()
     active = pods.state_public.isin([RUNNING, PENDING])
+    placed = (pods.state_public != RUNNING) | pods.server_id.isin(servers.server_id)
     left_out = {
         "neither run nor wait": int((~active).sum()),
-        "share a GPU": int((active & ~whole).sum()),
+        "do not say how many GPUs they have": int((active & ~known).sum()),
+        "share a GPU": int((active & known & ~whole).sum()),
+        "run on a server that is not listed": int((active & known & whole & ~placed).sum()),
     }
-    pods = pods[active & whole].sort_values("pod_id")
+    pods = pods[active & known & whole & placed].sort_values("pod_id")
     job = pods.workload_id.where(pods.workload_id != "", "pod-" + pods.pod_id)
     node = pd.Series(np.arange(len(servers)), index=servers.server_id)
     free = servers.gpu_count.to_numpy().astype(np.int64)
@@ -186,6 +217,7 @@ def _jobs(pods: pd.DataFrame, servers: pd.DataFrame) -> tuple[tuple[Job, ...], d
                 SpeedupTable(speedups, speedups if size > 1 else ()),
                 min_replicas=size,
                 max_replicas=size,
+                age=PRESUMED_AGE,
                 placement=tuple(zip(nodes.tolist(), gpus.tolist(), strict=True)),
             )
         )

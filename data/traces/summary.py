@@ -27,7 +27,7 @@ class TraceRow(NamedTuple):
         How many there are, and of a hundred jobs of the trace.
     gpu_hours, gpu_hours_percent
         GPU-hours that they took, and of a hundred of the trace.
-    median_hours, hours_95
+    median_hours, percentile_95_hours
         Median and 95 % quantile of the hours that they ran.
     completed_percent
         Jobs that completed, of a hundred; NaN where the trace does not tell.
@@ -39,7 +39,7 @@ class TraceRow(NamedTuple):
     gpu_hours: float
     gpu_hours_percent: float
     median_hours: float
-    hours_95: float
+    percentile_95_hours: float
     completed_percent: float
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -93,6 +94,13 @@ class TraceColumns:
             )
 
 
+def open_text(path: str | os.PathLike[str]) -> IO[str]:
+    """Open a text file for reading, compressed by gzip if it ends in `.gz`."""
+    if Path(path).suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+    return Path(path).open(encoding="utf-8-sig", newline="")
+
+
 def read_trace_columns(
     path: str | os.PathLike[str], columns: Sequence[str], *, heading: bool = True
 ) -> TraceColumns:
@@ -101,7 +109,7 @@ def read_trace_columns(
     Parameters
     ----------
     path
-        The file.
+        The file, or one that gzip has compressed (`.gz`).
     columns
         Names of the columns.
     heading
@@ -115,9 +123,9 @@ def read_trace_columns(
         than the first.
     """
     try:
-        with Path(path).open(encoding="utf-8-sig", newline="") as file:
+        with open_text(path) as file:
             lines, cells = _cells(csv.reader(file, strict=True), list(columns), heading=heading)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
         complaint = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise ValueError(f"File '{path}' cannot be read ({complaint}).") from error
     except ValueError as error:
@@ -131,6 +139,8 @@ def _cells(
 ) -> tuple[list[int], list[list[str]]]:
     """Return the numbers of the lines, and the cells of each column."""
     first = [cell.strip() for cell in next(reader, [])] if heading else columns
+    if not first:
+        raise ValueError("it is empty; expected a line that names the columns.")
     for name in columns:
         if name not in first:
             raise ValueError(f"column '{name}' is missing.")

@@ -110,7 +110,8 @@ def draw_from_philly(
     window = np.flatnonzero(times < hours * HOUR)
     if window.size < jobs:
         raise ValueError(
-            f"Workload: jobs is {jobs}; the list has {window.size} in {hours} h from {start}:00."
+            f"Workload: jobs is {jobs}; expected at most {window.size}, as many as the list has in "
+            f"the {hours} h from {start}:00 (a smaller load draws fewer)."
         )
     generator = np.random.default_rng(seed)
     drawn = generator.choice(window, size=jobs, replace=False)

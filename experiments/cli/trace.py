@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
-from goodalloc.experiments.cli.output import Output
+from goodalloc.experiments.cli.output import Output, make_folder
 from goodalloc.experiments.cli.types import whole
 from goodalloc.experiments.reporting.report import text_table
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
+    from pathlib import Path
 
 #: Readers of traces of jobs, by the name of the trace.
 READERS = {
@@ -24,6 +24,9 @@ READERS = {
     "spot": "read_spot_jobs",
 }
 SERVER_HOURS = "server-hours"
+
+#: Year in which traces without dates begin.
+UNDATED = 1970
 
 TEXT = """\
 The traces are too large to ship; data/ARTIFACTS.md says where to get them.
@@ -47,7 +50,9 @@ def add_trace(parser: argparse.ArgumentParser) -> None:
     parser.epilog = TEXT
     parser.add_argument("trace", choices=(*READERS, SERVER_HOURS), help="which trace")
     parser.add_argument("path", help="its file or folder")
-    parser.add_argument("--out", metavar="FOLDER", help="write jobs, summary and picture there")
+    parser.add_argument(
+        "--out", metavar="FOLDER", help="write there, over files of the same names (default: none)"
+    )
     parser.add_argument("--day", type=whole(0), help="day of server-hours, from the start")
     parser.add_argument("--hour", type=whole(0, 23), help="hour of that day")
     parser.add_argument("--cluster", metavar="ID", help="a cluster, where the hour has several")
@@ -56,10 +61,9 @@ def add_trace(parser: argparse.ArgumentParser) -> None:
 
 def trace_command(arguments: argparse.Namespace) -> Output:
     """Read a trace."""
-    if arguments.out is not None and Path(arguments.out).is_file():
-        raise ValueError(f"Folder '{arguments.out}' is a file; expected a folder.")
+    folder = None if arguments.out is None else make_folder(arguments.out)
     if arguments.trace == SERVER_HOURS:
-        return _server_hour(arguments)
+        return _server_hour(arguments, folder)
     for name in ("day", "hour", "cluster", "gpu_type"):
         if getattr(arguments, name) is not None:
             option = name.replace("_", "-")
@@ -82,13 +86,13 @@ def trace_command(arguments: argparse.Namespace) -> Output:
         }
         for row in rows
     ]
+    dated = trace.begin.year > UNDATED
+    begin = f"from {trace.begin}" if dated else "the source has no dates"
     text = (
-        f"{len(trace)} jobs submitted in {days:.1f} days from {trace.begin}\n"
+        f"{_counted(len(trace), 'job')} submitted in {days:.1f} days, {begin}\n"
         f"{_left_out(trace.left_out, 'jobs')}\n{text_table(shown, columns)}\n"
     )
-    if arguments.out is not None:
-        folder = Path(arguments.out)
-        folder.mkdir(parents=True, exist_ok=True)
+    if folder is not None:
         traces.write_job_list(trace, folder / "jobs.csv")
         write_atomically(folder / "summary.csv", csv_text(rows, columns))
         save(plot_trace(trace), folder / "trace.png")
@@ -99,12 +103,17 @@ def trace_command(arguments: argparse.Namespace) -> Output:
 
 
 def _left_out(left_out: Mapping[str, int], noun: str) -> str:
-    """Return what is left out, as a sentence."""
-    told = ", ".join(f"{count} that {reason}" for reason, count in left_out.items())
+    """Return how many are left out, and why."""
+    told = ", ".join(f"{count} ({reason})" for reason, count in left_out.items())
     return f"left out: {told}\n" if told else f"all {noun} are read\n"
 
 
-def _server_hour(arguments: argparse.Namespace) -> Output:
+def _counted(count: int, noun: str) -> str:
+    """Return a number with its noun."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _server_hour(arguments: argparse.Namespace, folder: Path | None) -> Output:
     """Read an hour of servers and pods."""
     from goodalloc.data.files.instance import write_instance
     from goodalloc.data.topology.topology_file import write_topology
@@ -119,7 +128,7 @@ def _server_hour(arguments: argparse.Namespace) -> Output:
     instance, (racks,) = found.round.instance, found.round.topology.domains
     held = int(instance.current.replicas.sum())
     waiting = sum(not job.placement for job in instance.jobs)
-    data = {
+    data: dict[str, Any] = {
         "nodes": instance.cluster.num_nodes,
         "racks": len(set(racks)),
         "gpus": instance.cluster.num_gpus,
@@ -129,12 +138,12 @@ def _server_hour(arguments: argparse.Namespace) -> Output:
         "left_out": dict(found.left_out),
     }
     text = (
-        f"{data['nodes']} nodes in {data['racks']} racks, {held} of {data['gpus']} GPUs held\n"
-        f"{instance.num_jobs} jobs, of which {waiting} wait\n{_left_out(found.left_out, 'pods')}"
+        f"{_counted(data['nodes'], 'node')} in {_counted(data['racks'], 'rack')}, "
+        f"{held} of {data['gpus']} GPUs held\n"
+        f"{_counted(instance.num_jobs, 'job')}, waiting: {waiting}\n"
+        f"{_left_out(found.left_out, 'pods')}"
     )
-    if arguments.out is not None:
-        folder = Path(arguments.out)
-        folder.mkdir(parents=True, exist_ok=True)
+    if folder is not None:
         write_instance(instance, folder / "round.json")
         write_topology(found.round, folder / "tree.json")
         text += f"\nwritten to {folder}: round.json, tree.json"

@@ -47,8 +47,8 @@ def plot_trace(trace: Trace) -> Figure:
     running.step(hours, share, where="post", color=COLOURS[0])
     logarithmic(running, "x")
     running.xaxis.set_major_formatter("{x:g}")
-    running.set_xlabel("hours run, at most")
-    running.set_ylabel("jobs, %")
+    running.set_xlabel("hours")
+    running.set_ylabel("jobs that ran at most so long, %")
     running.set_ylim(0, 100)
     rows = summarise_trace(trace)[:-1]
     place = np.arange(len(rows))

@@ -78,12 +78,16 @@ def _topology_output(round_: TopologyRound, result: Result, out: str | None) -> 
         for place, name in enumerate(names)
     ]
     data["levels"] = rows
+    current = round_.instance.current
+    ran = current.job_replicas > 0
+    data["moved"] = int((ran & ~allocation.unchanged(current)).sum())
+    moves = f"{data['moved']} of {int(ran.sum())} running jobs move or stop, " if ran.any() else ""
     written = "" if out is None else f"\nwritten {out}"
     source = f" (by {result.bound_source})" if result.bound_source else ""
     proof = f"bound {result.bound:.6g}{source}, gap {result.gap:.1e}"
     return Output(
         f"{text_table(rows, tuple(rows[0]))}\n\n{result.status}: fitness {result.fitness:.6g}, "
         f"{proof if bounded else 'without a bound'}, {result.starved} of "
-        f"{round_.instance.num_jobs} jobs hold nothing, {result.solve_seconds:.2g} s{written}",
+        f"{round_.instance.num_jobs} jobs hold nothing, {moves}{result.solve_seconds:.2g} s{written}",
         data,
     )

@@ -151,6 +151,7 @@ HOUR_PODS = [
     pod("p9", "s2", 1.0, "gang", state_public="Pending"),
     pod("p10", "s9", 1.0),
     pod("p11", "s4", 0.0),
+    pod("p12", "s2", float("nan")),
 ]
 
 
