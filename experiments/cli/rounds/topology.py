@@ -88,6 +88,7 @@ def _topology_output(round_: TopologyRound, result: Result, out: str | None) -> 
     return Output(
         f"{text_table(rows, tuple(rows[0]))}\n\n{result.status}: fitness {result.fitness:.6g}, "
         f"{proof if bounded else 'without a bound'}, {result.starved} of "
-        f"{round_.instance.num_jobs} jobs hold nothing, {moves}{result.solve_seconds:.2g} s{written}",
+        f"{round_.instance.num_jobs} jobs hold nothing, {moves}"
+        f"{result.solve_seconds:.2g} s{written}",
         data,
     )

@@ -30,7 +30,7 @@ def test_jobs_of_a_trace_are_summarised_and_written(
     assert main(["trace", "helios", log, "--out", str(out)]) == 0
     text = capsys.readouterr().out
     assert "3 jobs submitted in 0.0 days, from 2020-06-09 18:41:01" in text
-    assert "left out, since they …\n  1 job: have no GPU\n  1 job: ran for no second\n" in text
+    assert "left out: 1 (have no GPU), 1 (ran for no second), 1 (have another state)\n" in text
     assert pd.read_csv(out / "jobs.csv").num_gpus.tolist() == [1, 4, 16]
     assert pd.read_csv(out / "summary.csv").gpus.tolist() == ["1", "3 to 4", "9 to 16", "all"]
     assert (out / "trace.png").read_bytes().startswith(b"\x89PNG")
@@ -89,7 +89,7 @@ def test_an_hour_of_servers_is_decided_on_its_racks(
 def test_bad_arguments_get_one_sentence(
     words: list[str], sentence: str, log: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["trace", *(log if word == "LOG" else word for word in words)]) == 2
+    assert main(["trace", *(word.replace("LOG", log) for word in words)]) == 2
     complaint = capsys.readouterr().err
     assert sentence in complaint
     assert complaint.count("\n") == 1
