@@ -58,9 +58,11 @@ def generate_llm_round(
 ) -> Instance:
     """Draw a round of trainings of language models.
 
-    A job takes whole nodes of one type. Its batch is fixed, so that more GPUs shorten the step
-    until each has one sequence. Its speedup is relative to its fewest GPUs of the slowest type on
-    which it fits.
+    A job trains one of the shipped language models that fit into the cluster, each as likely as the
+    other, with a fixed batch of 256, 512 or 1,024 sequences of 2,048 tokens, so that more GPUs
+    shorten the step until each has one sequence. It takes whole nodes of one type. Its speedup is
+    relative to its speed on the fewest GPUs of the slowest type on which it fits. Its age is
+    uniform up to a day, and no job runs yet.
 
     Parameters
     ----------
@@ -69,7 +71,7 @@ def generate_llm_round(
     jobs
         Number of jobs.
     a100_nodes, h100_nodes
-        Nodes of eight GPUs of each type.
+        Number of nodes of each type; a node has eight GPUs.
 
     Raises
     ------
@@ -88,7 +90,7 @@ def generate_llm_round(
     require_count("Round: jobs", jobs, minimum=1)
     nodes = dict(zip(TYPES, (a100_nodes, h100_nodes), strict=True))
     for gpu_type, count in nodes.items():
-        require_count(f"Round: nodes of {gpu_type}", count, minimum=1)
+        require_count(f"Round: {gpu_type.partition('_')[0]}_nodes", count, minimum=1)
     random = np.random.default_rng(seed)
     models, fits = shipped_language_models(), shipped_llm_fits()
     most = {kind: GPUS_PER_NODE * min(count, MOST_NODES) for kind, count in nodes.items()}

@@ -127,8 +127,8 @@ def test_equal_seeds_give_equal_rounds() -> None:
     [
         ((-1, 10), "Round: seed is -1"),
         ((0, 0), "Round: jobs is 0"),
-        ((0, 1, 0, 4), "Round: nodes of a100_80gb is 0"),
-        ((0, 1, 4, 0), "Round: nodes of h100_80gb is 0"),
+        ((0, 1, 0, 4), "Round: a100_nodes is 0"),
+        ((0, 1, 4, 0), "Round: h100_nodes is 0"),
     ],
 )
 def test_rounds_that_make_no_sense_are_refused(arguments: tuple[int, ...], sentence: str) -> None:
