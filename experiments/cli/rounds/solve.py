@@ -133,7 +133,9 @@ def solve_text(instance: Instance, result: Result, stages: Sequence[Stage] = ())
         lines.insert(5, ("claimed", claim))
     if result.message:
         lines.append(("message", result.message))
-    lines += [("stages" * (index == 0), str(stage)) for index, stage in enumerate(stages)]
+    for index, stage in enumerate(stages):
+        told = f"{stage.name}: {stage.outcome} ({stage.seconds:.3f} s)"
+        lines.append(("" if index else "stages", told))
     allocation = result.allocation
     if allocation is not None:
         served = int((allocation.job_replicas > 0).sum())
