@@ -1,0 +1,14 @@
+from .engines import Engine as Engine
+from .engines import LocalEngine as LocalEngine
+from .gpu_leases import GpuLeases as GpuLeases
+from .gpu_leases import gpus_of_machine as gpus_of_machine
+from .launcher import Launcher as Launcher
+from .launcher import LaunchFailed as LaunchFailed
+from .live_policies import live_policy as live_policy
+from .on_nodes import equal_slots as equal_slots
+from .on_nodes import run_on_nodes as run_on_nodes
+from .ray_engine import RayEngine as RayEngine
+from .replica_group import kill_replicas as kill_replicas
+from .resource_requests import request_of as request_of
+from .resource_requests import require_resources_known as require_resources_known
+from .scheduler import LiveScheduler as LiveScheduler

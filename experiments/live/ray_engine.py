@@ -202,14 +202,11 @@ def bundle(place: RayNode, request: Resources) -> dict[str, float]:
 
 def _cluster_of(nodes: Sequence[RayNode], *, with_resources: bool = False) -> Cluster:
     """Return nodes as a cluster, whose names of nodes are those in allocations."""
-    return Cluster(
-        tuple(
-            NodeGroup(
-                node.name, 1, node.slots, node.gpu_type, node.amounts if with_resources else ()
-            )
-            for node in nodes
-        )
-    )
+    groups = []
+    for node in nodes:
+        amounts = node.amounts if with_resources else ()
+        groups.append(NodeGroup(node.name, 1, node.slots, node.gpu_type, amounts))
+    return Cluster(tuple(groups))
 
 
 def require_nodes(cluster: Cluster | None) -> Cluster:
@@ -268,15 +265,6 @@ def torchrun_variables(
     }
 
 
-def _options(taken: Mapping[str, float]) -> dict[str, Any]:
-    """Return what Ray sets aside for a replica as options of its actor."""
-    options: dict[str, Any] = {
-        "num_cpus": taken.get("CPU", 0.0),
-        "num_gpus": taken.get("GPU", 0.0),
-    }
-    return options | ({"memory": taken["memory"]} if "memory" in taken else {})
-
-
 class RayGroup:
     """Replicas of a job on the nodes of a Ray cluster.
 
@@ -317,7 +305,9 @@ class RayGroup:
         actor: Any = ray.remote(_Replica)
         self._actors = [
             actor.options(
-                **_options(bundle(place, request)),
+                num_cpus=bundle(place, request).get("CPU", 0.0),
+                num_gpus=bundle(place, request).get("GPU", 0.0),
+                memory=bundle(place, request).get("memory"),
                 max_concurrency=2,
                 scheduling_strategy=PlacementGroupSchedulingStrategy(
                     placement_group=group, placement_group_bundle_index=rank
