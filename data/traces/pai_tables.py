@@ -60,29 +60,11 @@ def read_pai_jobs(folder: str | os.PathLike[str]) -> Trace:
         If a file is unreadable or has a malformed cell.
     """
     tasks_path, jobs_path = (Path(folder) / f"pai_{name}_table.csv" for name in ("task", "job"))
-    tasks = read_trace_columns(tasks_path, TASKS, heading=False)
+    tasks = _tasks_by_job(tasks_path)
     jobs = read_trace_columns(jobs_path, JOBS, heading=False)
-    instances = np.nan_to_num(tasks.numbers("inst_num"))
-    gpus = np.nan_to_num(tasks.numbers("plan_gpu")) / PER_CENT
-    table = pd.DataFrame(
-        {
-            "job": tasks.texts("job_name"),
-            "gpus": gpus * instances,
-            "workers": np.where(gpus > 0, instances, 0.0),
-            "cores": np.nan_to_num(tasks.numbers("plan_cpu")) / PER_CENT * instances,
-            "start": tasks.numbers("start_time"),
-            "end": tasks.numbers("end_time"),
-            "gpu_type": tasks.texts("gpu_type").where(gpus > 0, ""),
-        }
-    )
     names = jobs.texts("job_name")
-    strays = table.job[~table.job.isin(set(names))].nunique()
-    by_job = table.groupby("job", sort=False)
-    summed = by_job[["gpus", "workers", "cores"]].sum()
-    ran = by_job.agg(start=("start", "min"), end=("end", "max"), ended=("end", "count"))
-    types = table[table.gpu_type != ""].drop_duplicates(["job", "gpu_type"])
-    kinds = types.groupby("job").gpu_type.agg(lambda found: JOINED.join(sorted(found)))
-    found = summed.join(ran).join(by_job.size().rename("tasks")).join(kinds).reindex(names)
+    strays = len(tasks.index.difference(names))
+    found = tasks.reindex(names)
     submitted = jobs.numbers("start_time")
     seconds = (found.end - found.start).to_numpy()
     state = jobs.mapped("status", STATES)
@@ -107,3 +89,37 @@ def read_pai_jobs(folder: str | os.PathLike[str]) -> Trace:
     trace = collect_jobs(columns, pd.to_datetime(pd.Series(submitted), unit="s"), folder, left_out)
     more = {"are in the table of tasks only": strays} if strays else {}
     return replace(trace, left_out={**trace.left_out, **more})
+
+
+def _tasks_by_job(path: Path) -> pd.DataFrame:
+    """Return what the tasks of every job come to, by its name.
+
+    Columns are `gpus`, `workers`, `cores` and `tasks`, their sums and number; the first `start` and
+    the last `end`; `ended`, how many have an end; and `gpu_type`, NaN without GPUs.
+    """
+    tasks = read_trace_columns(path, TASKS, heading=False)
+    instances = np.nan_to_num(tasks.numbers("inst_num"))
+    gpus = np.nan_to_num(tasks.numbers("plan_gpu")) / PER_CENT
+    table = pd.DataFrame(
+        {
+            "job": tasks.texts("job_name"),
+            "gpus": gpus * instances,
+            "workers": np.where(gpus > 0, instances, 0.0),
+            "cores": np.nan_to_num(tasks.numbers("plan_cpu")) / PER_CENT * instances,
+            "start": tasks.numbers("start_time"),
+            "end": tasks.numbers("end_time"),
+            "gpu_type": tasks.texts("gpu_type").where(gpus > 0, ""),
+        }
+    )
+    found = table.groupby("job", sort=False).agg(
+        gpus=("gpus", "sum"),
+        workers=("workers", "sum"),
+        cores=("cores", "sum"),
+        start=("start", "min"),
+        end=("end", "max"),
+        ended=("end", "count"),
+        tasks=("gpus", "size"),
+    )
+    types = table[table.gpu_type != ""].drop_duplicates(["job", "gpu_type"])
+    kinds = types.groupby("job").gpu_type.agg(lambda several: JOINED.join(sorted(several)))
+    return found.join(kinds)

@@ -61,6 +61,32 @@ def read_philly_jobs(path: str | os.PathLike[str]) -> Trace:
         raise ValueError(in_file(path, error)) from error
     table = pd.DataFrame(rows, columns=["name", "submitted", "tenant", "state", "attempts"])
     submitted = _times(path, table.name, "submitted_time", table.submitted)
+    ran = _runs(path, table)
+    columns = {
+        "name": table.name,
+        "waited": (ran.start - submitted).dt.total_seconds(),
+        "seconds": ran.seconds,
+        "gpus": ran.gpus.astype(float),
+        "workers": ran.workers.fillna(0).astype(np.int64),
+        "tenant": table.tenant,
+        "state": table.state,
+    }
+    left_out = {
+        "never ran": (table.attempts.str.len() == 0).to_numpy(),
+        "have no time of an attempt": ran.seconds.isna().to_numpy(),
+        "end before they start": ran.least.lt(0).to_numpy(),
+        "ran for no second": ~(ran.seconds.to_numpy() > 0),
+        "have no GPU": ~(ran.gpus.to_numpy(dtype=float) > 0),
+    }
+    return collect_jobs(columns, submitted, path, left_out)
+
+
+def _runs(path: str | os.PathLike[str], table: pd.DataFrame) -> pd.DataFrame:
+    """Return, by job, what its attempts with times come to; NaN for jobs without any.
+
+    Columns are the `start` of the first, the `seconds` of all, the `least` seconds of one, and the
+    `gpus` and `workers` of the last.
+    """
     attempts = table.attempts.explode().dropna()
     ran = pd.DataFrame(
         attempts.tolist(), columns=["start", "end", "gpus", "workers"], index=attempts.index
@@ -69,29 +95,15 @@ def read_philly_jobs(path: str | os.PathLike[str]) -> Trace:
     ran["start"] = _times(path, names, "start_time", ran.start)
     ran["end"] = _times(path, names, "end_time", ran.end)
     ran["seconds"] = (ran.end - ran.start).dt.total_seconds()
-    timed = ran[ran.seconds.notna()]
-    by_job = timed.groupby(level=0)
-    last = by_job.last().reindex(table.index)
-    seconds = by_job.seconds.sum().reindex(table.index)
-    first = by_job.start.min().reindex(table.index)
-    columns = {
-        "name": table.name,
-        "waited": (first - submitted).dt.total_seconds(),
-        "seconds": seconds,
-        "gpus": last.gpus.astype(float),
-        "workers": last.workers.fillna(0).astype(np.int64),
-        "tenant": table.tenant,
-        "state": table.state,
-    }
-    backwards = timed.seconds.lt(0).groupby(level=0).any().reindex(table.index, fill_value=False)
-    left_out = {
-        "never ran": (table.attempts.str.len() == 0).to_numpy(),
-        "have no time of an attempt": seconds.isna().to_numpy(),
-        "end before they start": backwards.to_numpy(dtype=bool),
-        "ran for no second": ~(seconds.to_numpy() > 0),
-        "have no GPU": ~(last.gpus.to_numpy(dtype=float) > 0),
-    }
-    return collect_jobs(columns, submitted, path, left_out)
+    by_job = ran[ran.seconds.notna()].groupby(level=0)
+    found = by_job.agg(
+        start=("start", "min"),
+        seconds=("seconds", "sum"),
+        least=("seconds", "min"),
+        gpus=("gpus", "last"),
+        workers=("workers", "last"),
+    )
+    return found.reindex(table.index)
 
 
 def _entries(path: str | os.PathLike[str]) -> list[Any]:

@@ -141,7 +141,10 @@ def _hour(folder: Path, table: str, day: int, hour: int, columns: Sequence[str])
     if not path.is_file():
         raise ValueError(f"File '{path}' cannot be read (there is no such file).")
     try:
-        there = pd.read_parquet(path)
+        from pyarrow.parquet import read_schema
+
+        missing = [name for name in columns if name not in read_schema(path).names]
+        found = pd.DataFrame() if missing else pd.read_parquet(path, columns=list(columns))
     except ImportError as error:
         raise ValueError(
             "Parquet files need the module pyarrow: pip install goodalloc[parquet]."
@@ -149,10 +152,8 @@ def _hour(folder: Path, table: str, day: int, hour: int, columns: Sequence[str])
     except (ValueError, OSError) as error:
         complaint = " ".join(str(error).split())[:200]
         raise ValueError(f"File '{path}' cannot be read ({complaint}).") from error
-    for name in columns:
-        if name not in there:
-            raise ValueError(f"File '{path}': column '{name}' is missing.")
-    found = there[list(columns)].copy()
+    if missing:
+        raise ValueError(f"File '{path}': column '{missing[0]}' is missing.")
     for name in columns:
         if name not in ("gpu_count", "gpu_request"):
             found[name] = found[name].fillna("").astype(str)

@@ -40,19 +40,9 @@ class TraceColumns:
     frame: pd.DataFrame
     lines: Indices
 
-    def __len__(self) -> int:
-        return len(self.frame)
-
-    def __contains__(self, column: str) -> bool:
-        return column in self.frame
-
     def texts(self, column: str) -> pd.Series:
-        """Return a column as texts, empty where the file lacks it."""
-        return self.frame[column] if column in self else pd.Series("", index=self.frame.index)
-
-    def blank(self, column: str) -> Flags:
-        """Return where a column is empty."""
-        return np.asarray(self.texts(column) == "")
+        """Return a column as texts."""
+        return self.frame[column]
 
     def numbers(self, column: str, least: float = 0.0, most: float = math.inf) -> Floats:
         """Return a column as numbers, NaN where it is empty.
@@ -86,8 +76,9 @@ class TraceColumns:
         return self.texts(column).map(names).fillna("")
 
     def _require(self, column: str, good: Flags, expected: str) -> None:
-        for row in np.flatnonzero(~good & ~self.blank(column))[:1].tolist():
-            cell = shown(self.frame[column].iloc[row])
+        texts = self.texts(column)
+        for row in np.flatnonzero(~good & np.asarray(texts != ""))[:1].tolist():
+            cell = shown(texts.iloc[row])
             raise ValueError(
                 f"File '{self.path}': line {self.lines[row]}: {column} is {cell}; expected "
                 f"{expected}."

@@ -48,7 +48,7 @@ def schedule_command(arguments: argparse.Namespace) -> Output:
             _nodes, RayEngine(arguments.on), arguments.policy, with_resources=arguments.resources
         )
         cluster = require_nodes(watch())
-    require_resources_known(arguments.policy, dict.fromkeys(cluster.resource_names, 1.0))
+    require_resources_known(arguments.policy, cluster.resource_names)
     rules = OSDI21.replace(restart_delay=arguments.restart_delay)
     options = PolicyOptions(rules, arguments.seed, arguments.seconds)
     policy = live_policy(arguments.policy, options)

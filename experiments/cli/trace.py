@@ -8,7 +8,7 @@ from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
 from goodalloc.experiments.cli.output import Output, make_folder
 from goodalloc.experiments.cli.types import whole
-from goodalloc.experiments.reporting.report import text_table
+from goodalloc.experiments.reporting.report import for_machines, text_table
 
 if TYPE_CHECKING:
     import argparse
@@ -98,8 +98,7 @@ def trace_command(arguments: argparse.Namespace) -> Output:
         save(plot_trace(trace), folder / "trace.png")
         text += f"\nwritten to {folder}: jobs.csv, summary.csv, trace.png"
     data = {"jobs": len(trace), "begin": str(trace.begin), "left_out": dict(trace.left_out)}
-    clean = [{key: None if value != value else value for key, value in row.items()} for row in rows]
-    return Output(text, data | {"summary": clean})
+    return Output(text, data | {"summary": for_machines(rows)})
 
 
 def _left_out(left_out: Mapping[str, int], noun: str) -> str:

@@ -158,8 +158,9 @@ class RayEngine:
             yield None
             return
         places = [known[name] for name, count in placement.items() for _ in range(count)]
+        bundles = [bundle(place, request) for place in places]
         group = placement_group(
-            [bundle(place, request) for place in places],
+            bundles,
             bundle_label_selector=[{NODE_LABEL: place.identifier} for place in places],
         )
         try:
@@ -168,7 +169,7 @@ class RayEngine:
                 yield None
                 return
             try:
-                replicas = RayGroup(command, places, group, folder, variables, request)
+                replicas = RayGroup(command, places, bundles, group, folder, variables)
             except RayError:  # a node died meanwhile
                 yield None
                 return
@@ -272,16 +273,14 @@ class RayGroup:
     ----------
     command
         The program and its arguments.
-    places
-        Node of every replica.
+    places, bundles
+        Node of every replica, and what Ray sets aside for it.
     group
-        Placement group of Ray, one bundle a replica.
+        Placement group of Ray, of these bundles.
     folder
         Folder of the job, for logs.
     variables
         Environment variables, beside those of torchrun.
-    request
-        What a replica takes beside its GPU.
 
     Raises
     ------
@@ -293,10 +292,10 @@ class RayGroup:
         self,
         command: Sequence[str],
         places: Sequence[RayNode],
+        bundles: Sequence[Mapping[str, float]],
         group: Any,
         folder: Path,
         variables: Mapping[str, str],
-        request: Resources = (),
     ) -> None:
         import ray
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
@@ -305,15 +304,15 @@ class RayGroup:
         actor: Any = ray.remote(_Replica)
         self._actors = [
             actor.options(
-                num_cpus=bundle(place, request).get("CPU", 0.0),
-                num_gpus=bundle(place, request).get("GPU", 0.0),
-                memory=bundle(place, request).get("memory"),
+                num_cpus=taken.get("CPU", 0.0),
+                num_gpus=taken.get("GPU", 0.0),
+                memory=taken.get("memory"),
                 max_concurrency=2,
                 scheduling_strategy=PlacementGroupSchedulingStrategy(
                     placement_group=group, placement_group_bundle_index=rank
                 ),
             ).remote()
-            for rank, place in enumerate(places)
+            for rank, taken in enumerate(bundles)
         ]
         door = ray.get(self._actors[0].door.remote(), timeout=PATIENCE)
         self._codes: list[int | None] = [None] * len(places)

@@ -20,7 +20,7 @@ from goodalloc.models.round.mode import require_resources, resources
 from goodalloc.models.support.validation import require_number
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
     from pathlib import Path
 
     from goodalloc.models.round.mode import Resources
@@ -108,8 +108,15 @@ def read_request(folder: Path) -> Resources:
         raise ValueError(in_file(path, error)) from error
 
 
-def require_resources_known(policy: str, amounts: Mapping[str, float]) -> None:
+def require_resources_known(policy: str, names: Sequence[str]) -> None:
     """Refuse a policy that does not allocate the resources of nodes.
+
+    Parameters
+    ----------
+    policy
+        Name of the policy; one of a user's own, as ``package.module:name``, is believed to.
+    names
+        Names of the resources that nodes have.
 
     Raises
     ------
@@ -119,10 +126,10 @@ def require_resources_known(policy: str, amounts: Mapping[str, float]) -> None:
     Examples
     --------
     >>> from goodalloc.experiments.live import require_resources_known
-    >>> require_resources_known("pollux", {"cpu": 8.0})
+    >>> require_resources_known("pollux", ("cpu", "memory"))
     """
-    if amounts and policy not in KNOWING and ":" not in policy:
+    if names and policy not in KNOWING and ":" not in policy:
         raise ValueError(
-            f"Policy '{policy}' allocates GPUs only and the nodes have {', '.join(amounts)}; "
+            f"Policy '{policy}' allocates GPUs only and the nodes have {', '.join(names)}; "
             f"expected one of {', '.join(KNOWING)}."
         )

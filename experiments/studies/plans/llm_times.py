@@ -137,16 +137,12 @@ def _plot(plan: Plan, rows: list[LlmTimeRow]) -> Figure:
             key=lambda training: training.one.gpus,
         )
         gpus = [training.one.gpus for training in chosen]
-        reached, fitted = (
-            [training.one.operations / seconds / 1e12 for training, seconds in pairs]
-            for pairs in (
-                [(training, training.seconds) for training in chosen],
-                [(training, times.seconds(training.one)) for training in chosen],
-            )
-        )
+        work = np.array([training.one.operations for training in chosen]) / 1e12
+        measured = np.array([training.seconds for training in chosen])
+        fitted = np.array([times.seconds(training.one) for training in chosen])
         look = {"color": COLOURS[index], "marker": MARKERS[index]}
-        scaling.plot(gpus, reached, linestyle="none", label=name, **look)
-        scaling.plot(gpus, fitted, color=COLOURS[index], linewidth=1.2)
+        scaling.plot(gpus, work / measured, linestyle="none", label=name, **look)
+        scaling.plot(gpus, work / fitted, color=COLOURS[index], linewidth=1.2)
     scaling.set_xscale("log", base=2)
     scaling.set_xticks([8, 32, 128, 512], ["8", "32", "128", "512"])
     scaling.set_ylim(bottom=0.0)

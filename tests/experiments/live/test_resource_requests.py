@@ -167,11 +167,11 @@ def test_amounts_that_make_no_sense_are_refused(amount: float) -> None:
 
 def test_policies_that_allocate_gpus_only_are_refused() -> None:
     with pytest.raises(ValueError, match="Policy 'tiresias' allocates GPUs only and the"):
-        require_resources_known("tiresias", {"cpu": 1.0})
-    require_resources_known("tiresias", {})
-    require_resources_known("mine:Policy", {"cpu": 1.0})
+        require_resources_known("tiresias", ("cpu",))
+    require_resources_known("tiresias", ())
+    require_resources_known("mine:Policy", ("cpu",))
     for name in KNOWING:
-        require_resources_known(name, {"cpu": 1.0})
+        require_resources_known(name, ("cpu",))
 
 
 @pytest.mark.parametrize(
