@@ -63,7 +63,7 @@ def read_pai_jobs(folder: str | os.PathLike[str]) -> Trace:
     tasks = _tasks_by_job(tasks_path)
     jobs = read_trace_columns(jobs_path, JOBS, heading=False)
     names = jobs.texts("job_name")
-    strays = len(tasks.index.difference(names))
+    strays = int((~tasks.index.isin(names)).sum())
     found = tasks.reindex(names)
     submitted = jobs.numbers("start_time")
     seconds = (found.end - found.start).to_numpy()
