@@ -52,8 +52,8 @@ what:
                     aiturbo-replay, aiturbo-conditions; aiturbo
   other systems     allox, hesrpt, slaq, themis, themis-auctions, themis-searches, gandiva,
                     antman, time-shares, gavel, gavel-cost, gavel-levels, gavel-load,
-                    gavel-packing, traces, arena, making-room, topology, library,
-                    library-ablation, library-rounds; family compares all policies,
+                    gavel-packing, traces, arena, llm-times, making-room, topology,
+                    library, library-ablation, library-rounds; family compares all policies,
                     profile-fits the models that ship, profile-parts what a profiler adds
   training here     digits-efficiency, adaptive-batch, elastic; training
 """
@@ -292,7 +292,8 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
         "it; for openb, predictability and step-times that of their lists; for aiturbo one that "
         "holds aiturbo-jobs and dl2-ps-worker-speed; for traces one that holds "
         "tiresias-traces and elasticflow-itp-2021; for arena one that holds measured.csv and the "
-        "traces, of which --workloads 1-3 are Philly, Helios and PAI, or arena with them "
+        "traces, of which --workloads 1-3 are Philly, Helios and PAI, or arena with them; for "
+        "llm-times one that holds llm-training "
         "(default: shipped profiles, drawn workloads)",
     )
     parser.add_argument(

@@ -330,7 +330,7 @@ OTHERS: Mapping[str, Entry] = {
         clocked=("decision_ms", "worst_decision_ms"),
     ),
     "llm-times": Entry(
-        "Steps of language models on up to 512 GPUs, fitted and measured",
+        "llm-times: steps of language models on up to 512 GPUs, fitted and measured",
         "plans.llm_times:LLM_TIMES",
         minutes=0.1,
     ),
