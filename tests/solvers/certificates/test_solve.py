@@ -325,8 +325,8 @@ def test_compiling_is_counted_apart() -> None:
 
 
 INTERRUPTS = [
-    ("greedy", "goodalloc.solvers.heuristics.greedy.best_step", 5),
-    ("local_search", "goodalloc.solvers.heuristics.greedy.best_step", 5),
+    ("greedy", "goodalloc.solvers.heuristics.greedy.BestSteps.of", 5),
+    ("local_search", "goodalloc.solvers.heuristics.greedy.BestSteps.of", 5),
     ("local_search", "goodalloc.solvers.heuristics.occupancy.Occupancy.reseat", 3),
     ("knapsack", "goodalloc.solvers.heuristics.knapsack.knapsack_bound", 0),
     ("pyomo", "goodalloc.solvers.exact.pyomo_solver.build_node_milp", 0),
