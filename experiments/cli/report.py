@@ -20,6 +20,7 @@ from goodalloc.experiments.reporting.report import text_table
 from goodalloc.experiments.studies.catalogue import ENTRIES, REPRODUCTIONS
 from goodalloc.experiments.studies.documents import (
     BENCH,
+    ORIGINS,
     QUICK,
     benchmark_names,
     documents,
@@ -117,9 +118,18 @@ def _stale() -> Output:
                 {"result": name, "why": "never stored", "minutes": minutes, "command": command}
             )
     if not rows:
-        return Output("no stored result is older than its code", rows)
+        return Output(f"no stored result is older than its code\n{_took()}", rows)
     text = text_table(rows, ("result", "why", "minutes", "command"))
-    return Output(f"{text}\n\nminutes: of processor time", rows)
+    return Output(f"{text}\n\nminutes: of processor time\n{_took()}", rows)
+
+
+def _took() -> str:
+    """Tell the processor hours of all stored results by their kind."""
+    taken: dict[str, list[float]] = {}
+    for row in stored_rows(ORIGINS):
+        taken.setdefault(row["kind"], []).append(float(row["processor_hours"]))
+    told = (f"{len(hours)} {kind} in {sum(hours):.1f}" for kind, hours in taken.items())
+    return f"stored results: {', '.join(told)} processor hours; work that some share counts in each"
 
 
 def _figures(folder: Path) -> Output:

@@ -21,6 +21,9 @@ QUICK = "-quick"
 #: Prefix of the name of a result of a benchmark.
 BENCH = "bench-"
 
+#: Name under which documents find what the stored results themselves took.
+ORIGINS = "origins"
+
 #: Folders and files whose tables show no results of studies.
 NO_RESULTS = (
     ".docs/start",
@@ -143,6 +146,9 @@ def stored_result(name: str) -> StoredResult:
 def stored_rows(name: str) -> Sequence[Mapping[str, str]]:
     """Return the rows of a stored result, or with the suffix ``-summary`` its summary.
 
+    Under the name `ORIGINS` there is a row for every stored result: its name, its kind (full, quick
+    or benchmark), and the processor time that it took.
+
     Raises
     ------
     ValueError
@@ -154,9 +160,23 @@ def stored_rows(name: str) -> Sequence[Mapping[str, str]]:
     >>> stored_rows("hesrpt-summary")[0]["jobs"]
     '16'
     """
+    if name == ORIGINS:
+        return [_origin_row(one) for one in (*stored_names(), *benchmark_names())]
     if name.endswith(SUMMARY):
         return stored_result(name.removesuffix(SUMMARY)).summary
     return stored_result(name).rows
+
+
+def _origin_row(name: str) -> Mapping[str, str]:
+    """Return what a stored result took."""
+    seconds = stored_result(name).origin.processor_seconds
+    kind = "quick" if name.endswith(QUICK) else "full"
+    return {
+        "result": name,
+        "kind": "benchmark" if name.startswith(BENCH) else kind,
+        "processor_minutes": str(seconds / 60.0),
+        "processor_hours": str(seconds / 3600.0),
+    }
 
 
 def stored_names() -> tuple[str, ...]:

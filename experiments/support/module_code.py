@@ -19,8 +19,9 @@ from goodalloc.experiments.support.version import PACKAGES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-#: Rooms and modules that show results or list what there is, and do not change any. Entries of the
-#: table of policies keep their meaning (`tests/solvers/policies/test_policy_table.py`).
+#: Rooms and modules that show results, list what there is, or run the commands of studies as processes
+#: of their own, and do not change any. Entries of the table of policies keep their meaning
+#: (`tests/solvers/policies/test_policy_table.py`).
 WITHOUT_EFFECT = (
     "experiments.cli",
     "experiments.live.live_policies",
@@ -35,6 +36,7 @@ WITHOUT_EFFECT = (
     "experiments.studies.framework.cell_template",
     "experiments.studies.framework.result_document",
     "experiments.studies.framework.stored_result",
+    "experiments.studies.renewal",
     "experiments.support",
     "solvers.policies.policy_table",
 )

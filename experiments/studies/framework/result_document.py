@@ -36,6 +36,8 @@ A number in a sentence stands between two comments, with its study, conditions a
 
     <!-- value hesrpt: jobs=16; power=0.3: {equal_above_percent:.3g} % -->1.02 %<!-- /value -->
 
+The study ``origins`` has a row for every stored result, with the processor time that it took.
+
 `cell_template.py` describes templates.
 """
 

@@ -94,6 +94,19 @@ def test_a_stale_result_is_listed_with_what_renews_it(
     assert {row["why"] for row in others} == {"never stored"}
 
 
+def test_what_all_stored_results_took_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Under the list of stale ones: how many there are of each kind, and their processor hours."""
+    rows = [("whole", "full", "1.5"), ("other", "full", "2"), ("whole-quick", "quick", "0.25")]
+    names = ("result", "kind", "processor_hours")
+    found = [dict(zip(names, row, strict=True)) for row in rows]
+    monkeypatch.setattr(report, "stored_rows", lambda name: found if name == "origins" else [])
+    assert main(["report", "--stale"]) == 0
+    last = capsys.readouterr().out.strip().splitlines()[-1]
+    assert last.startswith("stored results: 2 full in 3.5, 1 quick in 0.2 processor hours;")
+
+
 def test_stored_rows_are_those_of_the_command(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

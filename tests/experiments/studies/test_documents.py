@@ -10,6 +10,7 @@ import pytest
 
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.studies.documents import (
+    ORIGINS,
     benchmark_names,
     documents,
     repository,
@@ -84,10 +85,22 @@ def test_every_stored_result_is_shown_or_is_the_quick_one_of_such() -> None:
         name.removesuffix("-summary").removesuffix("-quick")
         for path in documents()
         for name in studies_in(path.read_text("utf-8"))
+        if name != ORIGINS
     }
     assert {name.removesuffix("-quick") for name in stored_names()} == shown - {*benchmark_names()}
     assert {*benchmark_names()} <= shown
     assert {*SAMPLES} <= shown
+
+
+def test_what_stored_results_took_can_be_shown() -> None:
+    """One row for each, the processor seconds of its origin as minutes and as hours."""
+    rows = {row["result"]: row for row in stored_rows(ORIGINS)}
+    assert [*rows] == [*stored_names(), *benchmark_names()]
+    kinds = {name: rows[name]["kind"] for name in ("hesrpt", "artifact-quick", "bench-round")}
+    assert kinds == {"hesrpt": "full", "artifact-quick": "quick", "bench-round": "benchmark"}
+    seconds = stored_result("hesrpt").origin.processor_seconds
+    assert float(rows["hesrpt"]["processor_minutes"]) == pytest.approx(seconds / 60)
+    assert float(rows["hesrpt"]["processor_hours"]) == pytest.approx(seconds / 3600)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
