@@ -19,8 +19,8 @@ from goodalloc.experiments.support.version import PACKAGES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-#: Rooms and modules that show results, list what there is, or run the commands of studies as processes
-#: of their own, and do not change any. Entries of the table of policies keep their meaning
+#: Rooms and modules that show results, list what there is, or run commands as processes of their
+#: own, and do not change any result. Entries of the table of policies keep their meaning
 #: (`tests/solvers/policies/test_policy_table.py`).
 WITHOUT_EFFECT = (
     "experiments.cli",

@@ -5,20 +5,26 @@ from __future__ import annotations
 import math
 import types
 import typing
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from goodalloc.data.workloads.generator import Requests
 from goodalloc.experiments.reporting.estimates import Estimate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+
+#: Types of columns, by the names that records have for them where only type checkers import these.
+NAMES: Mapping[str, Any] = {"Estimate": Estimate, "Requests": Requests}
 
 RecordT = TypeVar("RecordT", bound=tuple[Any, ...])
 
 
 def row_type(rows: Callable[..., Any]) -> Any:
     """Return the type of the rows that a function is annotated to return: ``list[TYPE]``."""
-    name = rows.__annotations__["return"].removeprefix("list[").removesuffix("]")
-    return rows.__globals__[name]
+    function: Any = rows.func if isinstance(rows, partial) else rows
+    name = function.__annotations__["return"].removeprefix("list[").removesuffix("]")
+    return function.__globals__[name]
 
 
 def read_record(kind: type[RecordT], cells: Mapping[str, str]) -> RecordT:
@@ -52,14 +58,25 @@ def read_record(kind: type[RecordT], cells: Mapping[str, str]) -> RecordT:
     Row(policy='fifo', hours=Estimate(mean=2.0, half_width=0.5), published_hours=None)
     """
     values = {}
-    for name, of in typing.get_type_hints(kind, localns={"Estimate": Estimate}).items():
-        parts = getattr(of, "_fields", ())
-        if parts:
-            columns = (name, *(f"{name}_{part}" for part in parts[1:]))
-            values[name] = of(*(_number(cells.get(column, "")) for column in columns))
+    records = (type(value) for value in getattr(kind, "_field_defaults", {}).values())
+    known = dict(NAMES) | {of.__name__: of for of in records if hasattr(of, "_fields")}
+    for name, of in typing.get_type_hints(kind, localns=known).items():
+        if hasattr(of, "_fields"):
+            values[name] = of(
+                *(
+                    _value(part_of, cells.get(column, ""), column)
+                    for column, part_of in _columns(name, of)
+                )
+            )
         else:
             values[name] = _value(of, cells.get(name, ""), name)
     return kind(**values)
+
+
+def _columns(name: str, of: type) -> Iterator[tuple[str, Any]]:
+    """Yield the column and the type of each part of a record inside a record."""
+    for index, (part, part_of) in enumerate(typing.get_type_hints(of).items()):
+        yield (f"{name}_{part}" if index else name), part_of
 
 
 def _number(text: str) -> float:

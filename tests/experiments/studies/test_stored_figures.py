@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -11,8 +13,9 @@ from hypothesis import strategies as st
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.reporting.estimates import NO_ESTIMATE, Estimate
 from goodalloc.experiments.studies import stored_figures
+from goodalloc.experiments.studies.catalogue import ENTRIES
 from goodalloc.experiments.studies.documents import stored_names
-from goodalloc.experiments.studies.framework.record_reading import read_record
+from goodalloc.experiments.studies.framework.record_reading import read_record, row_type
 from goodalloc.experiments.studies.framework.records import columns_of
 from goodalloc.experiments.studies.stored_figures import DRAWABLE, stored_figure
 
@@ -54,6 +57,47 @@ def test_a_column_that_is_missing_or_blank_has_no_value() -> None:
         read_record(Row, {"policy": "fifo", "jobs": "many"})
 
 
+class Parting(NamedTuple):
+    """A part of a row: how many jobs part, and which is the first."""
+
+    jobs: float
+    first: str
+
+
+class RowWithParting(NamedTuple):
+    """A row with a record of words and numbers in it."""
+
+    policy: str
+    parted: Parting = Parting(math.nan, "")
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        ({"parted": "3.0", "parted_first": "cifar10-1"}, Parting(3.0, "cifar10-1")),
+        ({"parted": "", "parted_first": ""}, Parting(math.nan, "")),
+    ],
+)
+def test_a_record_in_a_row_is_read_back_by_the_types_of_its_parts(
+    cells: dict[str, str], expected: Parting
+) -> None:
+    """Numbers and words."""
+    found = read_record(RowWithParting, {"policy": "sia", **cells})
+    assert repr(found) == repr(RowWithParting("sia", expected))
+
+
+def rows_of_a_system(system: str) -> list[Row]:
+    """No rows, of a study of several systems."""
+    assert system
+    return []
+
+
+def test_the_rows_of_a_function_with_some_arguments_given_have_a_type() -> None:
+    """As those of the function."""
+    assert row_type(rows_of_a_system) is Row
+    assert row_type(partial(rows_of_a_system, "mine")) is Row
+
+
 def test_figures_of_stored_results_are_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -73,6 +117,16 @@ def test_every_drawable_study_has_axes_with_content(name: str) -> None:
         pytest.skip(f"{name} has no stored result")
     figure = stored_figure(name)
     assert any(ax.has_data() for ax in figure.axes)
+
+
+@pytest.mark.parametrize("name", [name for name in ENTRIES if name not in DRAWABLE])
+def test_no_other_study_can_be_drawn(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From its rows alone; else it belongs into the list, too."""
+    if name not in stored_names():
+        pytest.skip(f"{name} has no stored result")
+    monkeypatch.setattr(stored_figures, "DRAWABLE", (name,))
+    with pytest.raises((KeyError, OSError, ValueError)):
+        stored_figure(name)
 
 
 def test_a_study_that_draws_more_than_its_rows_is_refused() -> None:
