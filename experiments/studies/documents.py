@@ -26,7 +26,6 @@ ORIGINS = "origins"
 
 #: Folders and files whose tables show no results of studies.
 NO_RESULTS = (
-    ".docs/start",
     "CHANGELOG.md",
     "data/ARTIFACTS.md",
     "data/FORMAT.md",
