@@ -369,7 +369,7 @@ def add_report(parser: argparse.ArgumentParser) -> None:
         "--stale",
         action="store_true",
         help="list stored results whose code has changed since, and studies without one, with the "
-        "command and the minutes that renew each",
+        "command and the minutes that renew each; and what all of them took",
     )
     what.add_argument(
         "--renew",
@@ -388,6 +388,6 @@ def add_report(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=FOLDER",
         help="with --renew: folder of published data, by its name in data/ARTIFACTS.md "
-        "(pollux, sia, gavel, openb, traces, aiturbo, dl2); repeatable",
+        "(pollux, sia, gavel, openb, traces, aiturbo, dl2, arena, llm, chronus); repeatable",
     )
     _add_out(parser, "results/renew", "with --renew: folder to work in, from which it resumes")
