@@ -92,6 +92,20 @@ def test_every_stored_result_is_shown_or_is_the_quick_one_of_such() -> None:
     assert {*SAMPLES} <= shown
 
 
+def test_tables_show_who_knows_what_and_who_chooses_the_batch_sizes() -> None:
+    """Some table of every study whose rows tell these."""
+    shown: dict[str, set[str]] = {}
+    for path in documents():
+        for study, told in re.findall(
+            r"<!-- results ([\w-]+)\n(.*?)-->", path.read_text("utf-8"), re.S
+        ):
+            fields = re.findall(r"{(knows|batch)}", told)
+            shown.setdefault(study.removesuffix("-summary"), set()).update(fields)
+    for name in stored_names():
+        columns = {"knows", "batch"} & stored_rows(name)[0].keys()
+        assert columns <= shown.get(name.removesuffix("-quick"), set()), name
+
+
 def test_what_stored_results_took_can_be_shown() -> None:
     """One row for each, the processor seconds of its origin as minutes and as hours."""
     rows = {row["result"]: row for row in stored_rows(ORIGINS)}
