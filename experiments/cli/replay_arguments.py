@@ -46,7 +46,7 @@ what:
                     experience, noise, tie-rules, similar-jobs, genetic-budgets, equal-terms,
                     advantage, overheads-pollux (up to hours each)
   hindsight         hindsight, hindsight-loads, hindsight-objectives, hindsight-relaxations,
-                    hindsight-types, hindsight-growth
+                    hindsight-types, hindsight-growth; hindsight-all (these and family)
   types and cores   synergy, sia, sia-gavel, restrictions, mixed, openb
   AITurbo           predictability, step-times, step-bandwidth, exchange, overheads,
                     aiturbo-replay, aiturbo-conditions; aiturbo

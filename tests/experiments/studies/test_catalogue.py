@@ -191,6 +191,14 @@ def test_aiturbo_without_measurements_leaves_out_what_needs_them(
     assert "step-times is left out." in capsys.readouterr().out
 
 
+def test_all_studies_beside_the_bound_of_a_day_are_one_group() -> None:
+    """Those of its room; `hindsight` alone stays the study."""
+    room = {name for name, entry in ENTRIES.items() if entry.path.startswith("hindsight.")}
+    assert set(GROUPS["hindsight-all"]) == room
+    assert len(GROUPS["hindsight-all"]) == len(room)
+    assert not set(GROUPS) & set(ENTRIES)
+
+
 def test_the_help_names_every_policy_and_every_reproduction(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
