@@ -235,6 +235,12 @@ def add_hindsight(parser: argparse.ArgumentParser) -> None:
         help="with late-jobs: jobs are due so many times that time after their submission",
     )
     parser.add_argument(
+        "--weights",
+        metavar="FILE",
+        help="weights of the jobs in the average completion time or slowdown: a CSV of job, weight "
+        "(default: 1 each)",
+    )
+    parser.add_argument(
         "--steps", type=whole(1), default=1000, help="of the search of a schedule (default: 1000)"
     )
     parser.add_argument(
