@@ -362,8 +362,8 @@ TRAININGS: Mapping[str, Entry] = {
 
 ENTRIES: dict[str, Entry] = {**PUBLISHED, **STUDIES, **OTHERS, **TRAININGS}
 
-#: Names that stand for several: Pollux's tables and figures; all beside a bound on every schedule of
-#: a day (`hindsight` is the name of one of them); all of AITurbo; real training.
+#: Names that stand for several: Pollux's tables and figures; all beside a bound on every schedule
+#: of a day (`hindsight` is the name of one of them); all of AITurbo; real training.
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "pollux": tuple(PUBLISHED),
     "hindsight-all": (
