@@ -366,15 +366,7 @@ ENTRIES: dict[str, Entry] = {**PUBLISHED, **STUDIES, **OTHERS, **TRAININGS}
 #: of a day (`hindsight` is the name of one of them); all of AITurbo; real training.
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "pollux": tuple(PUBLISHED),
-    "hindsight-all": (
-        "hindsight",
-        "hindsight-loads",
-        "hindsight-objectives",
-        "hindsight-relaxations",
-        "hindsight-types",
-        "hindsight-growth",
-        "family",
-    ),
+    "hindsight-all": tuple(name for name in ENTRIES if ENTRIES[name].path.startswith("hindsight.")),
     "aiturbo": (
         "predictability",
         "step-times",

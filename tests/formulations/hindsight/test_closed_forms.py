@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 from itertools import permutations
+from typing import Any
 
-import cvxpy as cp
+import cvxpy
 import numpy as np
 import pytest
 from hypothesis import given
@@ -27,6 +28,8 @@ from goodalloc.models.hindsight.offline_problem import (
 )
 from tests.support.hindsight.optimum import optimum
 from tests.support.hindsight.tiny_traces import UNIT, tiny_trace
+
+cp: Any = cvxpy
 
 #: Sizes and begins of jobs, in whole seconds.
 MACHINES = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 6)), min_size=1, max_size=4)
@@ -142,7 +145,7 @@ def least_in_order(sizes: list[float], gpus: int, power: float) -> float:
     lengths = cp.Variable(number, nonneg=True)
     given = cp.Variable((number, number), nonneg=True)
     done = cp.Variable((number, number), nonneg=True)
-    rows = [cp.sum(given, axis=1) <= gpus * lengths, cp.sum(done, axis=0) >= sizes]
+    rows = [given.sum(axis=1) <= gpus * lengths, done.sum(axis=0) >= sizes]
     for part in range(number):
         times = lengths[part] * np.ones(number - part)
         rows.append(cp.PowCone3D(given[part, part:], times, done[part, part:], power))

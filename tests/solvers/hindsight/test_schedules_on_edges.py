@@ -29,7 +29,8 @@ DRAWN = 4
 
 def random_schedules(problem: OfflineProblem, seed: int) -> list[OfflineSchedule]:
     """Schedules in which some jobs are much more worth than others, whatever they need."""
-    random, found = np.random.default_rng(seed), []
+    random = np.random.default_rng(seed)
+    found: list[OfflineSchedule] = []
     for _ in range(DRAWN):
         worths = [
             np.full(problem.training(job.training).num_phases, random.lognormal(0.0, 2.0))

@@ -43,7 +43,7 @@ def gang_trace(seed: int, *, types: int = 1) -> OfflineProblem:
     for index in range(3):
         own = np.ones(types) if random.random() < 0.5 else np.eye(types)[random.integers(types)]
         fitting = min(number for number, runs in zip(gpus.values(), own, strict=True) if runs)
-        work = UNIT * random.integers(1, 3, int(random.integers(1, 3)))
+        work = np.array([UNIT * float(random.integers(1, 3)) for _ in range(random.integers(1, 3))])
         counts = np.array([float(random.integers(1, int(fitting) + 1))])
         rates = np.broadcast_to(own[:, None, None], (types, work.size, 1))
         trainings.append(Training(f"kind {index}", work, counts, rates))
