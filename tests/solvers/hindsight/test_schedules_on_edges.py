@@ -9,7 +9,6 @@ import pytest
 
 from goodalloc.models.hindsight.offline_schedule import completion_times, schedule_violations
 from goodalloc.solvers.hindsight.best_prices import Stage, hindsight_bound
-from goodalloc.solvers.hindsight.free_multipliers import with_free_multipliers
 from goodalloc.solvers.hindsight.priced_schedule import WorthScheduler
 from goodalloc.solvers.hindsight.schedule_search import find_schedule
 from goodalloc.solvers.interface.stop import Stop
@@ -49,7 +48,7 @@ def check_chain(seed: int, types: int) -> tuple[float, float]:
     problem = gang_trace(seed, types=types)
     edges = whole_edges(problem)
     best, proven = optimum(problem, edges)
-    bound = with_free_multipliers(problem, hindsight_bound(problem, QUICK))
+    bound = hindsight_bound(problem, QUICK)
     assert bound.value <= proven * (1 + 1e-6)
     searched = find_schedule(problem, bound, clock=UNIT, stop=Stop(iterations=10)).segments
     values = []
