@@ -122,6 +122,7 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
     from goodalloc.data.applications.truth import applications_of
     from goodalloc.experiments.hindsight.day_by_objective import day_by
     from goodalloc.experiments.hindsight.day_search import DaySearch
+    from goodalloc.experiments.hindsight.job_weights import read_weights
 
     workload, applications = _workload(arguments), applications_of(arguments.traces)
     setting = Setting(
@@ -130,6 +131,7 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
         restart_delay=arguments.restart_delay,
         outages=tuple(Outage(*outage) for outage in flat(arguments.outages)),
     )
+    weights = None if arguments.weights is None else read_weights(arguments.weights)
     folder = make_folder(arguments.out)
     with progress_bar("hindsight", 100, quiet=arguments.json) as bar:
         done = 0
@@ -146,6 +148,7 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
             setting,
             DaySearch(arguments.price_interval, arguments.search_seed, arguments.steps),
             due=arguments.due,
+            weights=weights,
             report=report,
         )
     written = day.write(folder, arguments.pictures)

@@ -46,7 +46,7 @@ what:
                     experience, noise, tie-rules, similar-jobs, genetic-budgets, equal-terms,
                     advantage, overheads-pollux (up to hours each)
   hindsight         hindsight, hindsight-loads, hindsight-objectives, hindsight-relaxations,
-                    hindsight-types, hindsight-growth
+                    hindsight-types, hindsight-growth; hindsight-all (these and family)
   types and cores   synergy, sia, sia-gavel, restrictions, mixed, openb
   AITurbo           predictability, step-times, step-bandwidth, exchange, overheads,
                     aiturbo-replay, aiturbo-conditions; aiturbo
@@ -233,6 +233,12 @@ def add_hindsight(parser: argparse.ArgumentParser) -> None:
         type=number(0.0),
         metavar="FACTOR",
         help="with late-jobs: jobs are due so many times that time after their submission",
+    )
+    parser.add_argument(
+        "--weights",
+        metavar="FILE",
+        help="weights of the jobs in the average completion time or slowdown: a CSV of job, weight "
+        "(default: 1 each)",
     )
     parser.add_argument(
         "--steps", type=whole(1), default=1000, help="of the search of a schedule (default: 1000)"

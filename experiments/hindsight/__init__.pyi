@@ -11,6 +11,8 @@ from .deadline_day import look_back_at_deadlines as look_back_at_deadlines
 from .delays import Delays as Delays
 from .delays import delays_of as delays_of
 from .figure import plot_hindsight as plot_hindsight
+from .job_weights import read_weights as read_weights
+from .job_weights import with_weights as with_weights
 from .known_replay import Foresight as Foresight
 from .known_replay import ReplayedSchedule as ReplayedSchedule
 from .known_replay import foreseeing as foreseeing

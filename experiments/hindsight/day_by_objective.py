@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from goodalloc.experiments.hindsight.day import look_back
 from goodalloc.experiments.hindsight.day_search import USUAL_SEARCH
 from goodalloc.experiments.hindsight.deadline_day import look_back_at_deadlines
+from goodalloc.experiments.hindsight.job_weights import weighted, with_weights
 from goodalloc.experiments.hindsight.known_replay import replay_schedule
 from goodalloc.experiments.hindsight.objectives import (
     COMPLETION,
@@ -43,6 +44,7 @@ def day_by(
     search: DaySearch = USUAL_SEARCH,
     *,
     due: float | None = None,
+    weights: Mapping[str, float] | None = None,
     report: Callable[[float], None] = lambda _share: None,
 ) -> HindsightDay | DeadlineDay:
     """Bound all schedules of a workload, and find one; for averages also one that is replayed.
@@ -57,13 +59,17 @@ def day_by(
         Limits and seed of the searches.
     due
         Multiple of its time alone on the requested GPUs by which every job is due; for late jobs.
+    weights
+        Weights of jobs in the average, by their names; all others have the weight 1. None for a
+        plain average.
     report
         Callback for the share that is done.
 
     Raises
     ------
     ValueError
-        If the objective is unknown, late jobs have no `due` or others one, or nothing is bounded
+        If the objective is unknown, late jobs have no `due` or others one, late jobs or the
+        makespan have weights, a weight makes no sense (`with_weights`), or nothing is bounded
         (`look_back`, `look_back_at_deadlines`).
     """
     require_choice("Hindsight: objective", objective, get_args(ObjectiveName))
@@ -71,8 +77,14 @@ def day_by(
         raise ValueError(
             f"Hindsight: due is {due}; expected a number for late jobs, and for them only."
         )
+    averaged = objective not in ("late-jobs", "makespan")
+    if weights is not None and not averaged:
+        raise ValueError(
+            f"Hindsight: there are weights for the objective {objective}; expected none, as every "
+            "job counts alike there."
+        )
     problem, clock = replayed_problem(workload, applications, setting), float(setting.interval)
-    if objective in ("late-jobs", "makespan"):
+    if not averaged:
         return look_back_at_deadlines(
             problem,
             None if due is None else due_by(problem, workload, due),
@@ -80,12 +92,15 @@ def day_by(
             clock=clock,
             report=report,
         )
-    if slow := objective == "slowdown":
-        problem = with_slowdowns(problem, workload)
+    told = COMPLETION
+    if objective == "slowdown":
+        problem, told = with_slowdowns(problem, workload), SLOWDOWN
+    if weights is not None:
+        problem, told = with_weights(problem, weights), weighted(told)
     day = look_back(
         problem,
         search,
-        objective=SLOWDOWN if slow else COMPLETION,
+        objective=told,
         clock=clock,
         report=lambda share: report(IDEAL_SHARE * share),
     )

@@ -362,9 +362,11 @@ TRAININGS: Mapping[str, Entry] = {
 
 ENTRIES: dict[str, Entry] = {**PUBLISHED, **STUDIES, **OTHERS, **TRAININGS}
 
-#: Names that stand for several: Pollux's tables and figures; all of AITurbo; real training.
+#: Names that stand for several: Pollux's tables and figures; all beside a bound on every schedule
+#: of a day (`hindsight` is the name of one of them); all of AITurbo; real training.
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "pollux": tuple(PUBLISHED),
+    "hindsight-all": tuple(name for name in ENTRIES if ENTRIES[name].path.startswith("hindsight.")),
     "aiturbo": (
         "predictability",
         "step-times",

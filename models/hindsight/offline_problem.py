@@ -9,8 +9,10 @@ on GPUs of one type, and all jobs together are on at most :math:`G_a(t)` of type
 .. math:: \min \sum_j w_j (C_j - r_j)                                                         (1)
 
 over all schedules, with :math:`C_j` the time when job *j* has done its last phase. With
-:math:`w_j = 1 / n` that is the average completion time; with :math:`w_j = 1 / (n A_j)`, where
-:math:`A_j` is the time of job *j* alone on its share of the cluster, the average finish-time ratio.
+:math:`w_j = 1 / n` that is the average completion time. With :math:`w_j = 1 / (n A_j)`, where
+:math:`A_j` is the time of job *j* alone, it is the average finish-time ratio; here :math:`A_j` is
+the time on the GPUs that its user requested (`experiments/hindsight/objectives.py`), not on an
+equal share of the cluster as in Themis.
 
 Restarts, nodes and what a scheduler cannot know are left out, so that (1) is below every schedule
 of such a trace that gives each GPU to one job at a time.

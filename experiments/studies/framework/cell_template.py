@@ -3,8 +3,10 @@
 A template is that of `str.format` with the columns of a study. Where several stored rows belong to
 a cell, ``{column.mean}``, ``.half_width`` (of the 95 % interval of the mean, by Student's t),
 ``.median``, ``.least``, ``.greatest``, ``.total`` and ``.count`` are those of their values.
-``.change``, of a column in per cent of something, is the mean less 100. Blank values do not count,
-and a cell without other ones is blank.
+``.change``, of a column in per cent of something, is the mean less 100. ``.ratio``, of a column
+that tells by how many per cent something is above another, is the other over it, row by row:
+``{above_percent.ratio.mean}`` is the mean of these. Blank values do not count, and a cell without
+other ones is blank.
 """
 
 from __future__ import annotations
@@ -63,7 +65,8 @@ def check_unit(shown_text: str, cell: str) -> None:
             column = (field or "").partition(".")[0].removesuffix("_half_width")
             if column.endswith(f"_{unit}") and not (field or "").endswith(".count"):
                 seen = any(re.search(rf"(?<!\w){re.escape(mark)}(?!\w)", words) for mark in marks)
-                if not seen and not (form or "").endswith("%"):
+                pure = "ratio" in (field or "").split(".")
+                if not seen and not pure and not (form or "").endswith("%"):
                     raise ValueError(
                         f"column '{field}' is in {unit}, which nothing says; expected one of "
                         f"{', '.join(marks)} in its heading or template."
@@ -100,9 +103,20 @@ class _Values:
 
     @property
     def change(self) -> float:
-        if not self.column.endswith(("percent", "%")):
-            raise ValueError(f"column '{self.column}' is no percentage; expected one for a change.")
+        self._require_percent("a change")
         return self.mean - 100.0
+
+    @property
+    def ratio(self) -> _Values:
+        self._require_percent("a ratio")
+        if (least := min(self.numbers)) <= -100.0:
+            raise ValueError(f"column '{self.column}' has {least:g}; expected more than -100 %.")
+        return _Values(self.column, [100.0 / (100.0 + value) for value in self.numbers])
+
+    def _require_percent(self, what: str) -> None:
+        """Refuse a column that is no percentage."""
+        if not self.column.endswith(("percent", "%")):
+            raise ValueError(f"column '{self.column}' is no percentage; expected one for {what}.")
 
     @property
     def half_width(self) -> float:

@@ -31,6 +31,9 @@ those of the table, and the others stay blank::
     "average (h)" = "{average_jct_hours.mean:.2f} ± {average_jct_hours.half_width:.2f}"
 
 They are refused if their study had other workloads than the table's, or other conditions (`TERMS`).
+Last rows that differ in the column ``workload`` only are compared together. A summary has no such
+columns: the rows of its study tell them. ``despite = ["quick"]`` lets a condition (`TERMS`) differ,
+and the document says why that does no harm.
 
 A number in a sentence stands between two comments, with its study, conditions and template::
 
@@ -49,14 +52,15 @@ from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from goodalloc.data.documents.json_file import check_keys, check_text, shown
+from goodalloc.data.documents.json_file import check_keys, check_list, check_text, shown
 from goodalloc.experiments.studies.framework.cell_template import (
     Cells,
     cell_of,
     check_unit,
     filled,
 )
-from goodalloc.models.support.validation import did_you_mean, literal
+from goodalloc.experiments.studies.framework.stored_result import SUMMARY
+from goodalloc.models.support.validation import did_you_mean, literal, require_choice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -266,7 +270,8 @@ def _table(match: re.Match[str], source: Source) -> str:
         for some in _grouped(rows, told["rows"]):
             lines.append([_one(some, column) for column in columns])
         if "last" in told:
-            lines += _last(told["last"], headings, rows, source)
+            with_terms = source(name.removesuffix(SUMMARY)) if name.endswith(SUMMARY) else rows
+            lines += _last(told["last"], headings, with_terms, source)
     except ValueError as error:
         raise ValueError(f"Table of '{name}': {error}") from error
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
@@ -276,7 +281,7 @@ def _last(
     told: object, headings: Sequence[str], shown_rows: Sequence[Cells], source: Source
 ) -> list[list[str]]:
     """Return the last rows of a table, of another study than those that it shows above."""
-    last = check_keys("last", told, ("study", "columns"), ("rows", "where"))
+    last = check_keys("last", told, ("study", "columns"), ("rows", "where", "despite"))
     columns = {column.heading: column for column in _columns(last)}
     for heading in columns:
         if heading not in headings:
@@ -287,18 +292,24 @@ def _last(
     rows = _met(source(check_text("last: study", last["study"])), last)
     if not rows:
         raise ValueError(f"last: no row has {shown(last.get('where', {}))}; expected one at least.")
-    lines = []
-    for some in _grouped(rows, last.get("rows", ())):
-        _check_terms(some, shown_rows)
-        lines.append([_one(some, columns[one]) if one in columns else "" for one in headings])
-    return lines
+    keys, despite = last.get("rows", ()), check_list("last: despite", last.get("despite", []))
+    for term in despite:
+        require_choice("last: despite", term, TERMS)
+    for some in _grouped(rows, [key for key in keys if key != "workload"]):
+        _check_terms(some, shown_rows, despite)
+    return [
+        [_one(some, columns[one]) if one in columns else "" for one in headings]
+        for some in _grouped(rows, keys)
+    ]
 
 
-def _check_terms(rows: Sequence[Cells], shown_rows: Sequence[Cells]) -> None:
-    """Refuse last rows on other terms than the rows that a table shows."""
+def _check_terms(
+    rows: Sequence[Cells], shown_rows: Sequence[Cells], despite: Sequence[str]
+) -> None:
+    """Refuse last rows on other terms than the rows that a table shows, despite some."""
     own, wanted = _terms(rows), _terms(shown_rows)
     for term, values in own.items():
-        if values != wanted[term]:
+        if values != wanted[term] and term not in despite:
             raise ValueError(
                 f"last: {term} of its rows: {', '.join(sorted(values)) or 'none'}; expected those "
                 f"of the table: {', '.join(sorted(wanted[term])) or 'none'}."

@@ -44,6 +44,9 @@ def test_the_tasks_of_studies_are_counted(
     assert planned["exchange"]["tasks"] == 18
     assert planned["exchange"]["minutes"] > 0
     assert "--artifact" in planned["predictability"]["tasks"]
+    planned = {row["name"]: row for row in rows(capsys, "reproduce", "hindsight-all", *out)}
+    assert planned["family"]["tasks"] > 30
+    assert planned["hindsight-relaxations"]["tasks"] == 2
     assert not (tmp_path / "out").exists()
     (quick,) = rows(capsys, "reproduce", "exchange", "--quick", *out)
     assert quick["minutes"] == ""

@@ -110,6 +110,93 @@ def test_the_slowdown_is_bounded_by_the_same_prices(
     assert main(["verify", *names]) == 0
 
 
+@pytest.mark.parametrize("objective", ["completion", "slowdown"])
+def test_weights_make_the_average_a_weighted_one(
+    objective: str, day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Jobs without a row have the weight 1; certificate and checker have the weights, too."""
+    (tmp_path / "weights.csv").write_text("job,weight\nb,5\nd,0.5\n")
+    base = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS, "--objective", objective, "--json"]
+    assert main([*base, "--out", str(tmp_path / "plain")]) == 0
+    plain = json.loads(capsys.readouterr().out)
+    command = [*base, "--weights", str(tmp_path / "weights.csv"), "--out", str(tmp_path)]
+    assert main(command) == 0
+    told = json.loads(capsys.readouterr().out)
+    key = "average_completion_s" if objective == "completion" else "average_slowdown"
+    assert f"bound_{key}" in plain
+    assert f"bound_{key}" not in told
+    first, second = (
+        [job["weight"] for job in json.loads((folder / "problem.json").read_text())["jobs"]]
+        for folder in (tmp_path / "plain", tmp_path)
+    )
+    assert [own / 7.5 for own in (1.0, 5.0, 1.0, 0.5)] == pytest.approx(
+        [after / before / 4 for before, after in zip(first, second, strict=True)]
+    )
+    for name in ("bound", "schedule", "replayable"):
+        assert told[f"{name}_weighted_{key}"] > 0.0
+    jobs = pd.read_csv(tmp_path / "jobs.csv")
+    found = float((jobs.completion_s * second).sum())
+    assert told[f"schedule_weighted_{key}"] == pytest.approx(found)
+    assert 0.0 < told[f"bound_weighted_{key}"] <= found
+    names = [str(tmp_path / f"{name}.json") for name in ("problem", "schedule", "bound")]
+    assert main(["verify", *names]) == 0
+
+
+def test_equal_weights_are_none(
+    day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same numbers, whatever their size, under the name of a weighted average."""
+    (tmp_path / "weights.csv").write_text("weight,job\n7,a\n7,b\n7,c\n7,d\n")
+    base = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS]
+    assert main([*base, "--json", "--out", str(tmp_path / "plain")]) == 0
+    plain = json.loads(capsys.readouterr().out)
+    base += ["--weights", str(tmp_path / "weights.csv"), "--out", str(tmp_path)]
+    assert main([*base, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    for name in ("bound", "schedule", "replayable"):
+        found = told[f"{name}_weighted_average_completion_s"]
+        assert found == pytest.approx(plain[f"{name}_average_completion_s"], rel=1e-6)
+    assert main(base) == 0
+    assert "has a weighted average completion time below" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("job,weight\na,0\n", "line 2: weight is '0'; expected a finite number above 0"),
+        ("job,weight\na,-1\n", "line 2: weight is '-1'; expected a finite number above 0"),
+        ("job,weight\na,nan\n", "line 2: weight is 'nan'; expected a finite number above 0"),
+        ("job,weight\na,many\n", "line 2: weight is 'many'; expected a finite number above 0"),
+        ("job,weight\na,1\na,1\n", "line 3: job is 'a'; expected every job once"),
+        ("job,weight\n", "it has no rows"),
+        ("job,weights\na,1\n", "column 'weight' is missing"),
+        ("job,weight\nz,1\n", "job 'z' is none of the workload; expected the names of its jobs"),
+    ],
+)
+def test_weights_that_make_no_sense_are_refused(
+    text: str, words: str, day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In one sentence, with exit code 2."""
+    (tmp_path / "weights.csv").write_text(text)
+    base = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS, "--out", str(tmp_path / "out")]
+    assert main([*base, "--weights", str(tmp_path / "weights.csv")]) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("objective", [["late-jobs", "--due", "2"], ["makespan"]])
+def test_weights_are_for_averages_only(
+    objective: list[str], day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Late jobs and the makespan count every job alike; a file that is not there is named."""
+    (tmp_path / "weights.csv").write_text("job,weight\na,2\n")
+    base = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS, "--out", str(tmp_path / "out")]
+    given = ["--weights", str(tmp_path / "weights.csv"), "--objective", *objective]
+    assert main([*base, *given]) == 2
+    assert f"weights for the objective {objective[0]}; expected none" in capsys.readouterr().err
+    assert main([*base, "--weights", str(tmp_path / "missing.csv")]) == 2
+    assert "missing.csv' does not exist" in capsys.readouterr().err
+
+
 def test_late_jobs_and_the_makespan_are_bounded_and_verified(
     day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

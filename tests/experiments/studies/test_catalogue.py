@@ -191,6 +191,13 @@ def test_aiturbo_without_measurements_leaves_out_what_needs_them(
     assert "step-times is left out." in capsys.readouterr().out
 
 
+def test_all_studies_beside_the_bound_of_a_day_are_one_group() -> None:
+    """`hindsight` alone stays the name of the study."""
+    further = ("", "-loads", "-objectives", "-relaxations", "-types", "-growth")
+    assert {*GROUPS["hindsight-all"]} == {"family", *(f"hindsight{name}" for name in further)}
+    assert not set(GROUPS) & set(ENTRIES)
+
+
 def test_the_help_names_every_policy_and_every_reproduction(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

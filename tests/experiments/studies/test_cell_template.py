@@ -76,6 +76,16 @@ def test_what_is_in_per_cent_of_something_can_be_shown_as_a_change_of_it() -> No
     assert filled("{of_mine_percent.change:+.1f}", rows) == "−9.0"
 
 
+def test_per_cent_above_something_can_be_shown_as_its_ratio() -> None:
+    """Row by row, so that the mean is that of the ratios; blank values do not count."""
+    rows = [{"above_percent": value} for value in ("25", "100", "")]
+    cell = "{above_percent.ratio.mean:.2f}, {above_percent.ratio.least:.1f}"
+    assert filled(cell, rows) == "0.65, 0.5"
+    assert filled("{above_percent.ratio:.1f}", rows[:1]) == "0.8"
+    with pytest.raises(ValueError, match="has -100; expected more than -100 %"):
+        filled("{above_percent.ratio:.1f}", [{"above_percent": "-100"}])
+
+
 @pytest.mark.parametrize(
     ("cell", "words"),
     [
@@ -83,6 +93,7 @@ def test_what_is_in_per_cent_of_something_can_be_shown_as_a_change_of_it() -> No
         ("{hour}", "column 'hour' does not exist (did you mean hours?); expected one of policy"),
         ("{policy.mean}", "column 'policy' has 'fifo'; expected a number"),
         ("{hours.change}", "column 'hours' is no percentage; expected one for a change"),
+        ("{hours.ratio.mean}", "column 'hours' is no percentage; expected one for a ratio"),
         ("{hours.average}", "has no attribute 'average'"),
         ("{policy:.1f}", "Unknown format code"),
     ],
@@ -110,8 +121,9 @@ def test_a_unit_that_nothing_shows_is_missed(shown: str, cell: str, unit: str) -
 
 
 def test_units_may_stand_in_heading_or_cell() -> None:
-    """And a number of values has none."""
+    """And a number of values has none, nor has a ratio."""
     check_unit("average (h) {average_hours:.1f}", "{average_hours:.1f}")
     check_unit("{average_hours:.1f} h", "{average_hours:.1f} h")
     check_unit("gap {gap_percent:.1%}", "{gap_percent:.1%}")
     check_unit("jobs {average_hours.count}", "{average_hours.count}")
+    check_unit("over it {above_percent.ratio.mean:.2f}", "{above_percent.ratio.mean:.2f}")

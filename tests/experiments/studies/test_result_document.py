@@ -210,6 +210,45 @@ def test_several_last_rows_have_different_values_of_their_keys() -> None:
     assert "| bound, load 1 |  | 2.0 |\n| bound, load 2 |  | 2.0 |\n<!--" in found.text
 
 
+def by_workload(text: str) -> str:
+    """The same table with a last row for every workload."""
+    text = text.replace('"bounds"\nwhere', '"bounds"\nrows = ["load", "workload"]\nwhere')
+    return text.replace('"bound, load {load}"', '"bound, workload {workload}"')
+
+
+def test_last_rows_by_workload_are_compared_together() -> None:
+    """All workloads of the table have one, at every load; one that is missing is told."""
+    found = renewed(by_workload(BOUNDED), two_sources)
+    assert "| bound, workload 1 |  | 1.0 |\n| bound, workload 2 |  | 3.0 |\n<!--" in found.text
+    twice = by_workload(BOUNDED).replace("load = 1, workload", "workload")
+    with pytest.raises(ValueError, match="workloads of its rows: 1; expected those of the table"):
+        renewed(twice, two_sources)
+
+
+def test_a_summary_is_on_the_terms_of_the_rows_of_its_study() -> None:
+    """It has no columns of its own that tell them."""
+    summary = [{key: row[key] for key in ("policy", "hours")} for row in RUNS]
+    sources = {"runs": RUNS, "runs-summary": summary, "bounds": BOUNDS}
+    table = BOUNDED.replace("results runs", "results runs-summary", 1)
+    assert renewed(table, sources.__getitem__) == (table, ())
+    with pytest.raises(ValueError, match="workloads of its rows: 1, 3; expected those of the"):
+        renewed(table.replace("[1, 2]", "[1, 3]"), sources.__getitem__)
+
+
+def test_a_document_may_state_that_a_condition_does_no_harm() -> None:
+    """Only that one, and never the workloads."""
+    runs = [{**row, "quick": "True"} for row in RUNS]
+    sources = {"runs": runs, "bounds": BOUNDS}
+    stated = BOUNDED.replace('"bounds"\n', '"bounds"\ndespite = ["quick"]\n')
+    assert renewed(stated, sources.__getitem__) == (stated, ())
+    with pytest.raises(ValueError, match="last: quick of its rows: none; expected"):
+        renewed(stated.replace('["quick"]', '["truth"]'), sources.__getitem__)
+    with pytest.raises(ValueError, match="last: despite is 'workloads'; expected one of truth"):
+        renewed(stated.replace('["quick"]', '["workloads"]'), sources.__getitem__)
+    with pytest.raises(ValueError, match="last: despite is 'quick'; expected a list"):
+        renewed(stated.replace('["quick"]', '"quick"'), sources.__getitem__)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from itertools import permutations
+from typing import Any
 
+import cvxpy
 import numpy as np
 import pytest
 from hypothesis import given
@@ -25,6 +28,8 @@ from goodalloc.models.hindsight.offline_problem import (
 )
 from tests.support.hindsight.optimum import optimum
 from tests.support.hindsight.tiny_traces import UNIT, tiny_trace
+
+cp: Any = cvxpy
 
 #: Sizes and begins of jobs, in whole seconds.
 MACHINES = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 6)), min_size=1, max_size=4)
@@ -128,6 +133,38 @@ def test_with_a_power_law_it_is_hesrpt(sizes: list[float], gpus: int, power: flo
     assert power_law_bound(problem) >= exact * (1 - 1e-2)
     alone = of_power([(sizes[0], 0.0)], gpus, power)
     assert power_law_bound(alone, power) == pytest.approx(sizes[0] / gpus**power, rel=1e-9)
+
+
+def least_in_order(sizes: list[float], gpus: int, power: float) -> float:
+    """Least total completion time of jobs that end in the order in which they are listed.
+
+    A convex program: from the end of each job to that of the next, of length t, a job that has
+    k / t of the GPUs on the mean does at most k^p t^(1 - p) of its work.
+    """
+    number = len(sizes)
+    lengths = cp.Variable(number, nonneg=True)
+    given = cp.Variable((number, number), nonneg=True)
+    done = cp.Variable((number, number), nonneg=True)
+    rows = [given.sum(axis=1) <= gpus * lengths, done.sum(axis=0) >= sizes]
+    for part in range(number):
+        times = lengths[part] * np.ones(number - part)
+        rows.append(cp.PowCone3D(given[part, part:], times, done[part, part:], power))
+        rows += [given[part, :part] == 0, done[part, :part] == 0] if part else []
+    there = np.arange(number, 0, -1)
+    program = cp.Problem(cp.Minimize(there @ lengths), rows)
+    return float(program.solve(solver=cp.CLARABEL))
+
+
+@pytest.mark.parametrize("power", [0.2, 0.5, 0.8])
+@pytest.mark.parametrize(("jobs", "gpus"), [(1, 3), (2, 4), (3, 2), (3, 7)])
+def test_with_a_power_law_it_is_the_optimum_of_convex_programs(
+    jobs: int, gpus: int, power: float
+) -> None:
+    """The best order of the ends, without any closed form; to 1e-6."""
+    sizes = np.random.default_rng([jobs, gpus]).uniform(1.0, 9.0, jobs).tolist()
+    least = min(least_in_order([*order], gpus, power) for order in permutations(sizes))
+    problem = of_power([(size, 0.0) for size in sizes], gpus, power)
+    assert power_law_bound(problem, power) == pytest.approx(least, rel=1e-6)
 
 
 def test_towards_linear_speedups_hesrpt_is_the_pooled_machine() -> None:

@@ -28,7 +28,7 @@ from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.milp.highs_program import run_mixed_integer
 
-#: Most seconds of all jobs together; every case has as many intervals, so that one compiles.
+#: Most seconds of all jobs together; every case has twice as many intervals.
 MOST = 42
 
 
@@ -71,7 +71,7 @@ def staircase(sizes: list[int]) -> tuple[OfflineProblem, HindsightBound]:
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=6))
 def test_prices_that_fall_by_one_over_the_size_prove_the_shortest_first(sizes: list[int]) -> None:
-    """By the plain formula, by the jitted one, and by the stand-alone checker."""
+    """By the plain formula, with arrays, and by the stand-alone checker."""
     problem, bound = staircase(sizes)
     least = float(np.cumsum(sorted(sizes)).sum())
     assert bound.value == pytest.approx(least, rel=1e-9)

@@ -89,7 +89,7 @@ def test_one_job_alone_takes_as_long_as_it_must() -> None:
 
 
 def test_the_bound_of_every_job_is_that_of_the_plain_formula() -> None:
-    """The jitted operation gives the numbers of the docstring."""
+    """With arrays, or one job and interval at a time."""
     problem = tiny_trace(3, types=2)
     found = hindsight_bound(problem, QUICK)
     for job, value in zip(problem.jobs, found.job_bounds.tolist(), strict=True):

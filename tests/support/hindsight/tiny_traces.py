@@ -30,6 +30,31 @@ def tiny_trace(seed: int, *, types: int = 1) -> OfflineProblem:
     return OfflineProblem(trainings, tuple(jobs), Supply.constant(gpus))
 
 
+def gang_trace(seed: int, *, types: int = 1) -> OfflineProblem:
+    """Draw two to four jobs that need a fixed number of GPUs, and whole units of time a phase.
+
+    Whoever decides when a job begins or ends, or at an edge, does so at edges only, so that the
+    time-indexed program has every such schedule. A training runs on one type or equally fast on
+    all, so that changes of the type do not end it between edges either.
+    """
+    random = np.random.default_rng([seed, types, 1])
+    gpus = {f"type {row}": float(random.integers(1, 4)) for row in range(types)}
+    trainings = []
+    for index in range(3):
+        own = np.ones(types) if random.random() < 0.5 else np.eye(types)[random.integers(types)]
+        fitting = min(number for number, runs in zip(gpus.values(), own, strict=True) if runs)
+        work = np.array([UNIT * float(random.integers(1, 3)) for _ in range(random.integers(1, 3))])
+        counts = np.array([float(random.integers(1, int(fitting) + 1))])
+        rates = np.broadcast_to(own[:, None, None], (types, work.size, 1))
+        trainings.append(Training(f"kind {index}", work, counts, rates))
+    jobs = []
+    for index in range(int(random.integers(2, 5))):
+        begin = UNIT * float(random.integers(0, 3))
+        weight, kind = float(random.choice([0.5, 1.0, 2.0])), f"kind {random.integers(3)}"
+        jobs.append(OfflineJob(f"job {index}", kind, 0.5 * begin, begin, weight))
+    return OfflineProblem(tuple(trainings), tuple(jobs), Supply.constant(gpus))
+
+
 def _training(random: np.random.Generator, name: str, types: int) -> Training:
     """Draw rates that grow less than in proportion to the GPUs; a phase takes at most 15 s."""
     phases = int(random.integers(1, 3))
@@ -47,3 +72,10 @@ def edges_of(problem: OfflineProblem) -> np.ndarray:
     )
     last = max(job.begin for job in problem.jobs) / UNIT
     return UNIT * np.arange(last + longest + 1)
+
+
+def whole_edges(problem: OfflineProblem) -> np.ndarray:
+    """Return a grid for gangs that is long enough for all jobs one after the other."""
+    units = sum(float(problem.training(job.training).work.sum()) for job in problem.jobs) / UNIT
+    last = max(job.begin for job in problem.jobs) / UNIT
+    return UNIT * np.arange(last + units + 2)
