@@ -164,13 +164,21 @@ def add_export(parser: argparse.ArgumentParser) -> None:
 
 def add_check(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command `check`."""
+    _add_checked(parser)
+    parser.add_argument(
+        "--tree", metavar="FILE", help="a topology file: check its rules, too, and value jobs by it"
+    )
+
+
+def _add_checked(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of what is checked."""
     parser.add_argument("file", help=FILE_HELP)
     parser.add_argument("allocation", help="an allocation file or a result file")
 
 
 def add_verify(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command `verify`."""
-    add_check(parser)
+    _add_checked(parser)
     parser.add_argument("certificate", help="a certificate file")
     parser.add_argument(
         "--exact", action="store_true", help="calculate in rational numbers (smaller rounds)"
@@ -278,7 +286,7 @@ def add_view(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "path",
         help="an instance file, FILE.parquet, or the name of an instance that ships; a folder of "
-        "replays that simulate wrote, or one of them; a folder that gap wrote",
+        "replays that simulate wrote, or one of them; a folder that gap or library run wrote",
     )
     parser.add_argument(
         "--allocation",

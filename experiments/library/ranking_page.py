@@ -7,18 +7,44 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from goodalloc.data.library.catalogue import find_round
+from goodalloc.experiments.library.checks import checked_submission
 from goodalloc.experiments.library.protocol import PENALTY, SECONDS_SHIFT
-from goodalloc.experiments.library.ranking import by_category, rank_rows, ranked
+from goodalloc.experiments.library.ranking import by_category, common_rounds, rank_rows, ranked
+from goodalloc.experiments.library.stored_rows import stored_submissions
 from goodalloc.experiments.pages.gap_profiles import plot_shares
 from goodalloc.experiments.pages.page_parts import heading, note, page, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from goodalloc.experiments.library.protocol import Runs
 
 #: Least loss in per cent and least seconds that the axes show.
 LEAST_LOSS, LEAST_SECONDS = 1e-7, 1e-3
+
+
+def submission_page(folder: Path) -> str:
+    """Return the page of a submission, beside the stored ones that ran all of its rounds.
+
+    Parameters
+    ----------
+    folder
+        Folder of the submission; what its checks refuse counts as no allocation.
+
+    Raises
+    ------
+    ValueError
+        If the folder holds no submission.
+    """
+    name, runs, _ = checked_submission(folder)
+    submissions = {
+        other: found for other, found in stored_submissions().items() if runs.keys() <= found.keys()
+    }
+    while name in submissions:
+        name += "'"
+    submissions[name] = runs
+    return rank_page(submissions, common_rounds(submissions))
 
 
 def rank_page(submissions: Mapping[str, Runs], rounds: Sequence[str]) -> str:

@@ -18,6 +18,7 @@ from goodalloc.experiments.support.extras import require_extra
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -71,13 +72,25 @@ def view_command(arguments: argparse.Namespace) -> Output:
     check_distinct(arguments.path, arguments.allocation, arguments.out)
     require_extra("view", "Command view")
     require_reader(arguments.path)
-    from goodalloc.experiments.pages.view import view
-
-    found = view(arguments.path, arguments.allocation, flat(arguments.policies))
+    found = _page(arguments.path, arguments.allocation, flat(arguments.policies))
     write_atomically(Path(arguments.out), found)
     size = len(found.encode("utf-8"))
     text = f"{arguments.out}: {size / 1e6:.1f} MB, opens in any browser"
     return Output(text, {"file": arguments.out, "bytes": size})
+
+
+def _page(path: str, allocation: str | None, policies: Sequence[str]) -> str:
+    """Return the page of what a path names."""
+    from goodalloc.experiments.library.ranking_page import submission_page
+    from goodalloc.experiments.library.submission import DESCRIPTION
+    from goodalloc.experiments.pages.view import view
+
+    if not (Path(path) / DESCRIPTION).is_file():
+        return view(path, allocation, policies)
+    for option, given in (("allocation", allocation), ("policies", policies)):
+        if given:
+            raise ValueError(f"argument --{option}: a submission has none; expected none with it.")
+    return submission_page(Path(path))
 
 
 def export_command(arguments: argparse.Namespace) -> Output:

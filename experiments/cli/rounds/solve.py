@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.feasibility import Violation
     from goodalloc.models.round.instance import Instance
     from goodalloc.solvers.interface.result import Result
     from goodalloc.solvers.interface.stages import Stage
@@ -193,13 +194,28 @@ def check_command(arguments: argparse.Namespace) -> Output:
     require_reader(arguments.file)
     instance = read_round(arguments.file)
     allocation = read_allocation(arguments.allocation, instance)
-    broken = violations(instance, allocation)
+    broken, value = _checked(instance, allocation, arguments.tree)
     if broken:
         count = "1 rule is" if len(broken) == 1 else f"{len(broken)} rules are"
         text = "\n".join([f"infeasible: {count} broken", *(f"  {item}" for item in broken)])
         found = [{"rule": item.rule, "message": item.message} for item in broken]
         return Output(text, {"feasible": False, "violations": found, "fitness": None}, FAILED)
-    value = fitness(instance, allocation)
     served = int((allocation.job_replicas > 0).sum())
     text = f"feasible: fitness {value:.12g}, {served} of {instance.num_jobs} jobs served"
     return Output(text, {"feasible": True, "violations": [], "fitness": pack_number(value)})
+
+
+def _checked(
+    instance: Instance, allocation: Allocation, tree: str | None
+) -> tuple[tuple[Violation, ...], float]:
+    """Return the rules that an allocation breaks, and its fitness if it breaks none."""
+    if tree is None:
+        broken = violations(instance, allocation)
+        return broken, math.nan if broken else fitness(instance, allocation)
+    from goodalloc.data.topology.topology_file import read_topology
+    from goodalloc.models.topology.topology_feasibility import topology_violations
+    from goodalloc.models.topology.topology_round import topology_fitness
+
+    round_ = read_topology(tree, instance)
+    broken = topology_violations(round_, allocation)
+    return broken, math.nan if broken else topology_fitness(round_, allocation)

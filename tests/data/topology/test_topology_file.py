@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from goodalloc.data.files.allocation import write_allocation
 from goodalloc.data.files.instance import write_instance
 from goodalloc.data.topology.topology_file import (
     read_topology,
@@ -15,9 +17,14 @@ from goodalloc.data.topology.topology_file import (
 )
 from goodalloc.data.topology.tree_rounds import generate_on_tree
 from goodalloc.experiments.cli.main import main
+from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
+from goodalloc.models.round.rules import Rules
+from goodalloc.models.topology.topology import Level, Topology
+from goodalloc.models.topology.topology_round import TopologyRound
+from goodalloc.solvers.topology.exact_tree import solve_tree
 from tests.support.small_rounds import tiny_tree
 
 if TYPE_CHECKING:
@@ -99,8 +106,30 @@ def test_the_command_decides_a_round_and_writes_it(
     assert main(["topology", *files, "--out", str(tmp_path / "best.json")]) == 0
     assert "optimal: fitness" in capsys.readouterr().out
     assert main(["check", files[0], str(tmp_path / "best.json")]) == 0
+    capsys.readouterr()
+    assert main(["check", files[0], str(tmp_path / "best.json"), "--tree", files[1], "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["fitness"] == pytest.approx(solve_tree(round_).fitness, rel=1e-9)
     assert main(["topology", *files, "--placement", "best_fit"]) == 0
     assert "without a bound" in capsys.readouterr().out
     assert main(["topology", files[0], files[0]]) == 2
     assert "named twice" in capsys.readouterr().err
     assert main(["topology", files[1], files[0]]) == 2
+
+
+def test_the_check_knows_the_rules_of_a_tree(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An allocation that is feasible without the tree breaks the level that its job requires."""
+    instance = Instance(Cluster.uniform(nodes=4, gpus=1), (Job("a"),), Rules(max_nodes_per_job=4))
+    racks = Topology.regular(4, [(Level("rack"), 2)])
+    write_instance(instance, tmp_path / "round.json")
+    write_topology(TopologyRound(instance, racks, requires=("rack",)), tmp_path / "tree.json")
+    apart = Allocation.from_matrix([[1, 0, 1, 0]])
+    write_allocation(apart, instance, tmp_path / "apart.json")
+    files = [str(tmp_path / "round.json"), str(tmp_path / "apart.json")]
+    assert main(["check", *files]) == 0
+    assert main(["check", *files, "--tree", str(tmp_path / "tree.json")]) == 1
+    assert "it requires one rack" in capsys.readouterr().out
+    assert main(["check", *files, "--tree", files[0]]) == 2
+    assert "expected" in capsys.readouterr().err

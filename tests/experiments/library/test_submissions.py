@@ -303,6 +303,20 @@ def test_the_ranking_is_by_rounds_solved_and_then_by_seconds() -> None:
     assert len(plot_ranking(submissions, NAMES).axes) == 2
 
 
+def test_view_shows_a_submission_beside_the_stored_ones(
+    greedy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those that ran all of its rounds; an allocation or policies make no sense with it."""
+    pytest.importorskip("bokeh", reason="needs goodalloc[view]")
+    target = tmp_path / "page.html"
+    assert main(["view", str(greedy), "--out", str(target)]) == 0
+    assert "Solvers on the library" in target.read_text(encoding="utf-8")
+    assert "greedy" in target.read_text(encoding="utf-8")
+    for option in ("--allocation", "--policies"):
+        assert main(["view", str(greedy), option, "x", "--out", str(target)]) == 2
+        assert f"argument {option}: a submission has none" in capsys.readouterr().err
+
+
 def test_submissions_without_a_common_round_are_not_ranked() -> None:
     """The sentence names them."""
     runs = {n: {n: judge(find_round(n), n, 1.0, 1.0, 0.1)} for n in NAMES[:2]}
