@@ -15,7 +15,7 @@ import numpy as np
 
 from goodalloc.data.documents.shipped import run_fit
 from goodalloc.data.plans.llm_tables import FILE, FOLDER, read_llm_trainings
-from goodalloc.data.plans.shipped_llm import FORMAT, SHIPPED, VERSION
+from goodalloc.data.plans.shipped_llm import FORMAT, SHIPPED, TOKENS, VERSION
 from goodalloc.models.plans.sharded_training import fit_sharded_times
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ SOURCE = {
     "note": "Fitted to measured throughputs of MPT models in 16-bit precision.",
 }
 
-#: Tokens of the sequences by which models are said to fit.
-TOKENS = 2048
 #: Number of GPUs beyond which measurements are predicted from those on fewer.
 FEW_GPUS = 128
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.data.plans.shipped_llm import (
+    TOKENS,
     shipped_language_models,
     shipped_llm_fits,
     shipped_llm_times,
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from goodalloc.data.plans.shipped_llm import Fit
     from goodalloc.models.plans.sharded_training import LanguageModel
 
-#: Tokens of a sequence, and sequences of a step: half a million to two million tokens.
-TOKENS, BATCHES = 2048, (256, 512, 1024)
+#: Sequences of a step: half a million to two million tokens.
+BATCHES = (256, 512, 1024)
 
 #: Types of the nodes.
 TYPES = ("a100_80gb", "h100_80gb")

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 FORMAT, VERSION, SHIPPED = "goodalloc-language-models", 1, "profiles/language_models.json"
 
+#: Tokens of the sequences by which models are said to fit.
+TOKENS = 2048
+
 
 class Fit(NamedTuple):
     """How a language model fits on GPUs of a type, as far as it was measured.
@@ -24,7 +27,7 @@ class Fit(NamedTuple):
     gpus
         Fewest GPUs.
     sequences
-        Most sequences of 2,048 tokens on a GPU.
+        Most sequences of `TOKENS` tokens on a GPU.
     recomputes
         Whether activations are computed again.
     """

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.data.traces.trace import JobState, collect_jobs
+from goodalloc.data.traces.trace import JobState, collect_jobs, unusable_jobs
 from goodalloc.data.traces.trace_columns import read_trace_columns
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.support.validation import did_you_mean, require_count
@@ -103,12 +103,8 @@ def _read(path: str | os.PathLike[str], tenant: str, kind: str = "") -> Trace:
         "kind": table.texts(kind) if kind else "",
         "state": state,
     }
-    left_out = {
-        "have no GPU": ~(gpus > 0),
-        "have no time of submission": submitted.isna().to_numpy(),
-        "ran for no second": ~(seconds > 0),
-        "have another state": (state == "").to_numpy(),
-    }
+    left_out = unusable_jobs(gpus, submitted, seconds)
+    left_out["have another state"] = (state == "").to_numpy()
     return collect_jobs(columns, submitted, path, left_out)
 
 

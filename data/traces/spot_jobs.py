@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from goodalloc.data.traces.trace import collect_jobs
+from goodalloc.data.traces.trace import collect_jobs, unusable_jobs
 from goodalloc.data.traces.trace_columns import read_trace_columns
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.mode import resources
@@ -77,12 +77,7 @@ def read_spot_jobs(path: str | os.PathLike[str]) -> Trace:
         "tenant": table.texts("organization"),
         "kind": table.texts("job_type"),
     }
-    left_out = {
-        "have no GPU": ~(gpus > 0),
-        "have no time of submission": submitted.isna().to_numpy(),
-        "ran for no second": ~(seconds > 0),
-    }
-    return collect_jobs(columns, submitted, path, left_out)
+    return collect_jobs(columns, submitted, path, unusable_jobs(gpus, submitted, seconds))
 
 
 def read_spot_cluster(path: str | os.PathLike[str]) -> Cluster:

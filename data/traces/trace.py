@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
-    from goodalloc.models.support.array_types import Flags
+    from goodalloc.models.support.array_types import Flags, Floats
 
 #: Columns of a trace, with their values where a source has none.
 DEFAULTS = {
@@ -94,6 +94,21 @@ class Trace:
             RigidJob(name, submission, gpus, seconds, steps=seconds)
             for name, submission, gpus, seconds in columns
         )
+
+
+def unusable_jobs(gpus: Floats, submitted: pd.Series, seconds: Floats) -> dict[str, Flags]:
+    """Return which jobs no trace has, by the reason; for `collect_jobs`.
+
+    Parameters
+    ----------
+    gpus, submitted, seconds
+        GPUs, time of submission and seconds of each job; NaN or NaT where unknown.
+    """
+    return {
+        "have no GPU": ~(gpus > 0),
+        "have no time of submission": submitted.isna().to_numpy(),
+        "ran for no second": ~(seconds > 0),
+    }
 
 
 def collect_jobs(

@@ -86,7 +86,7 @@ def with_weights(problem: OfflineProblem, weights: Mapping[str, float]) -> Offli
     >>> [job.weight for job in with_weights(problem, {"a": 3.0}).jobs]
     [0.75, 0.25]
     """
-    names = {job.name: job.weight for job in problem.jobs}
+    names = [job.name for job in problem.jobs]
     for name, weight in weights.items():
         if name not in names:
             raise ValueError(

@@ -81,12 +81,14 @@ def view_command(arguments: argparse.Namespace) -> Output:
 
 def _page(path: str, allocation: str | None, policies: Sequence[str]) -> str:
     """Return the page of what a path names."""
-    from goodalloc.experiments.library.ranking_page import submission_page
     from goodalloc.experiments.library.submission import DESCRIPTION
-    from goodalloc.experiments.pages.view import view
 
     if not (Path(path) / DESCRIPTION).is_file():
+        from goodalloc.experiments.pages.view import view
+
         return view(path, allocation, policies)
+    from goodalloc.experiments.library.ranking_page import submission_page
+
     for option, given in (("allocation", allocation), ("policies", policies)):
         if given:
             raise ValueError(f"argument --{option}: a submission has none; expected none with it.")

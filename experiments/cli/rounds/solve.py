@@ -55,9 +55,6 @@ def solve_command(arguments: argparse.Namespace) -> Output:
     check_distinct(arguments.file, arguments.out, arguments.certificate)
     if arguments.cross_check is not None:
         require_extra(arguments.cross_check, f"Argument --cross-check {arguments.cross_check}")
-    start = _start(arguments.start, instance)
-    mode_utilities(instance)
-    stop = Stop(seconds=arguments.seconds, gap=arguments.gap)
     options: dict[str, Any] = {"leximin": True} if arguments.leximin else {}
     log = StageLog()
     if arguments.stages:
@@ -66,6 +63,9 @@ def solve_command(arguments: argparse.Namespace) -> Output:
                 f"argument --stages: solver '{arguments.solver}' records no stages; expected highs."
             )
         options["log"] = log
+    start = _start(arguments.start, instance)
+    mode_utilities(instance)
+    stop = Stop(seconds=arguments.seconds, gap=arguments.gap)
     result = solve(
         instance,
         arguments.solver,

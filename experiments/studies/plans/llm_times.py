@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from goodalloc.data.derivation.fit_language_models import errors_of_choices
+from goodalloc.data.derivation.fit_language_models import FEW_GPUS, errors_of_choices
 from goodalloc.data.plans.llm_tables import FILE, FOLDER, read_llm_trainings
+from goodalloc.data.plans.shipped_llm import TOKENS
 from goodalloc.experiments.reporting.axes import identity, open_axes
 from goodalloc.experiments.reporting.plots import COLOURS, MARKERS
 from goodalloc.experiments.reporting.table_numbers import rounded
@@ -28,10 +29,14 @@ if TYPE_CHECKING:
     from goodalloc.experiments.studies.framework.reproduction import Plan
 
 #: What is fitted, by the name in the table.
-CHOICES = {"all": "all", "other_models": "all other models", "fewer_gpus": "at most 128 GPUs"}
+CHOICES = {
+    "all": "all",
+    "other_models": "all other models",
+    "fewer_gpus": f"at most {FEW_GPUS} GPUs",
+}
 
-#: Tokens of a sequence in the picture of scaling, and the models that it shows.
-TOKENS, SHOWN = 2048, ("1b", "7b", "30b", "70b")
+#: Models in the picture of scaling.
+SHOWN = ("1b", "7b", "30b", "70b")
 
 
 class LlmTimeRow(NamedTuple):
