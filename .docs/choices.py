@@ -8,15 +8,9 @@ from typing import TYPE_CHECKING
 
 from faces import ROOT, room_path
 
-from goodalloc.experiments.studies.catalogue import (
-    ENTRIES,
-    GROUPS,
-    OTHERS,
-    PUBLISHED,
-    STUDIES,
-    TRAININGS,
-)
+from goodalloc.experiments.studies.catalogue import ENTRIES, GROUPS
 from goodalloc.experiments.studies.documents import stored_result
+from goodalloc.experiments.studies.entries import OTHERS, PUBLISHED, STUDIES, TRAININGS
 from goodalloc.experiments.studies.stored_figures import DRAWABLE
 from goodalloc.solvers import POLICIES, make_policy
 from goodalloc.solvers.interface.base import SOLVERS
@@ -96,6 +90,7 @@ COUNTERPARTS: Mapping[str, str] = {
     ),
     "making-room": "none: greedy plans beside the optimum; [more](../formulations/ROOM.md)",
     "topology": "none: Kueue's placements beside the optimum; [more](../formulations/TOPOLOGY.md)",
+    "tree-replays": "none: whole days on a tree; [more](../formulations/TOPOLOGY.md)",
     "arena": "Arena (EuroSys'26): 75 to 77 % shorter; [more](../formulations/PLANS.md)",
     "llm-times": "none: the measurements are published; [more](../formulations/PLANS.md)",
     "traces": "none: the traces are published, such replays are not",

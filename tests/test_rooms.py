@@ -96,6 +96,7 @@ ROOMS = {
         "replay",
         "gap",
         "hindsight",
+        "topology",
         "studies.framework",
         "studies.pollux",
         "studies.hindsight",

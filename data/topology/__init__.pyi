@@ -1,4 +1,5 @@
 from .topology_file import read_topology as read_topology
+from .topology_file import read_wishes as read_wishes
 from .topology_file import topology_from_dict as topology_from_dict
 from .topology_file import topology_to_dict as topology_to_dict
 from .topology_file import write_topology as write_topology

@@ -16,18 +16,26 @@ from goodalloc.data.documents.json_file import (
     rows_text,
     shown,
 )
+from goodalloc.data.topology.tree_rounds import standard_tree
+from goodalloc.models.round.instance import Instance
+from goodalloc.models.round.job import Job
 from goodalloc.models.support.validation import require_count
 from goodalloc.models.topology.topology import Level, Topology
 from goodalloc.models.topology.topology_round import TopologyRound
+from goodalloc.models.topology.tree_wishes import TreeWishes
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Sequence
 
     from goodalloc.data.documents.json_file import Document
-    from goodalloc.models.round.instance import Instance
+    from goodalloc.models.round.cluster import Cluster
 
 TOPOLOGY_FORMAT = "goodalloc-topology"
 VERSION = 1
+
+#: Name of the tree of islands, racks and pods of equal nodes, in place of a file.
+STANDARD = "standard"
 
 
 def read_topology(path: str | os.PathLike[str], instance: Instance) -> TopologyRound:
@@ -57,6 +65,33 @@ def read_topology(path: str | os.PathLike[str], instance: Instance) -> TopologyR
         return topology_from_dict(document, instance)
     except ValueError as error:
         raise ValueError(in_file(path, error)) from error
+
+
+def read_wishes(path: str | os.PathLike[str], cluster: Cluster, jobs: Sequence[str]) -> TreeWishes:
+    """Read the tree of a cluster over many rounds, and what jobs ask of it, from a file.
+
+    Parameters
+    ----------
+    path
+        The file, or `STANDARD` for islands, racks and pods of equal nodes.
+    cluster, jobs
+        The nodes that it names, and the names of all jobs that may be there.
+
+    Raises
+    ------
+    ValueError
+        As `read_topology`.
+
+    Examples
+    --------
+    >>> from goodalloc.data.topology import read_wishes
+    >>> from goodalloc.models import Cluster
+    >>> read_wishes("standard", Cluster.uniform(16, 4), ["a"]).topology.level_names
+    ('node', 'island', 'rack', 'pod', 'cluster')
+    """
+    if path == STANDARD:
+        return TreeWishes(standard_tree(cluster.num_nodes))
+    return TreeWishes.of(read_topology(path, Instance(cluster, tuple(map(Job, jobs)))))
 
 
 def write_topology(round_: TopologyRound, path: str | os.PathLike[str]) -> None:

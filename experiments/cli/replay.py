@@ -48,7 +48,8 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
         return simulate_rates_command(arguments)
     if arguments.parquet:
         require_extra("parquet", "Argument --parquet")
-    policies = _policies(arguments.policies or [DEFAULT_POLICIES])
+    names = arguments.policies or [DEFAULT_POLICIES]
+    policies = _policies(names) if arguments.tree is None else tuple(dict.fromkeys(flat(names)))
     workload = _workload(arguments)
     setting = Setting(
         cluster=cluster_of(arguments),
@@ -68,11 +69,10 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
             arguments.seed,
         ),
     )
-    folder = make_folder(arguments.out)
     traces = None if arguments.traces is None else str(Path(arguments.traces).absolute())
     tasks = [
         ReplayTask(
-            folder=folder.absolute() / name.replace(":", "."),
+            folder=Path(arguments.out).absolute() / name.replace(":", "."),
             policy=name,
             workload=workload,
             setting=setting,
@@ -85,6 +85,11 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
         )
         for name in policies
     ]
+    if arguments.tree is not None:
+        from goodalloc.experiments.cli.simulate_trees import on_tree
+
+        tasks = on_tree(tasks, arguments.tree)
+    folder = make_folder(arguments.out)
     refused = run_with_progress(arguments, tasks, folder, "simulate", arguments.workers)
     if len(refused) == len(tasks):
         raise ValueError(complaints_of(refused))
@@ -119,12 +124,11 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
 
 def hindsight_command(arguments: argparse.Namespace) -> Output:
     """Bound all schedules of a workload, and find one with hindsight."""
-    from goodalloc.data.applications.truth import applications_of
     from goodalloc.experiments.hindsight.day_by_objective import day_by
     from goodalloc.experiments.hindsight.day_search import DaySearch
     from goodalloc.experiments.hindsight.job_weights import read_weights
 
-    workload, applications = _workload(arguments), applications_of(arguments.traces)
+    workload = _workload(arguments)
     setting = Setting(
         cluster=cluster_of(arguments),
         interval=arguments.interval,
@@ -144,8 +148,8 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
         day = day_by(
             arguments.objective,
             workload,
-            applications,
             setting,
+            arguments.traces,
             DaySearch(arguments.price_interval, arguments.search_seed, arguments.steps),
             due=arguments.due,
             weights=weights,

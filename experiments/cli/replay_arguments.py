@@ -15,6 +15,7 @@ from goodalloc.experiments.cli.types import (
     whole,
     workers,
 )
+from goodalloc.experiments.studies.study_list import STUDIES_HELP
 
 #: Written out here, since importing the registries would slow the start down.
 POLICIES_HELP = """\
@@ -36,28 +37,6 @@ policies:
   AntMan          antman, antman-exact
   queues          fifo, srtf, equal
 """
-
-REPRODUCTIONS_HELP = """\
-what:
-  list              what each of these is, and how many minutes it takes
-  Pollux's paper    artifact, table2, table3, fig1, fig2, fig3, fig5, fig6, fig7, fig8a, fig8b,
-                    fig8c, fig9; pollux
-  its questions     exactness, disturbances, scale, objectives, remaining-time, knowledge,
-                    experience, noise, tie-rules, similar-jobs, genetic-budgets, equal-terms,
-                    advantage, overheads-pollux (up to hours each)
-  hindsight         hindsight, hindsight-loads, hindsight-objectives, hindsight-relaxations,
-                    hindsight-types, hindsight-growth; hindsight-all (these and family)
-  types and cores   synergy, sia, sia-gavel, restrictions, mixed, openb
-  AITurbo           predictability, step-times, step-bandwidth, exchange, overheads,
-                    aiturbo-replay, aiturbo-conditions; aiturbo
-  other systems     allox, hesrpt, slaq, themis, themis-auctions, themis-searches, gandiva,
-                    antman, time-shares, gavel, gavel-cost, gavel-levels, gavel-load,
-                    gavel-packing, traces, arena, llm-times, making-room, topology,
-                    library, library-ablation, library-rounds; family compares all policies,
-                    profile-fits the models that ship, profile-parts what a profiler adds
-  training here     digits-efficiency, adaptive-batch, elastic; training
-"""
-
 
 #: Default policies of `simulate`; with measured rates others, the last for one type of GPU only.
 DEFAULT_POLICIES = ("pollux", "optimus", "tiresias")
@@ -88,6 +67,7 @@ NOT_WITH_RATES = (
     "age_error",
     "free_moves",
     "cores",
+    "tree",
     "power",
     "interference_avoidance",
 )
@@ -119,6 +99,13 @@ def add_simulate(parser: argparse.ArgumentParser) -> None:
     _add_traces(parser)
     parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
     _add_setting(parser)
+    parser.add_argument(
+        "--tree",
+        metavar="FILE",
+        help="replay on a tree of racks: a goodalloc-topology file, or standard for islands, racks "
+        "and pods of equal nodes; policies may then name a placing, as tiresias@best_fit, or "
+        "pollux@exact, which decides with speeds by level",
+    )
     parser.add_argument(
         "--interference-avoidance",
         action=argparse.BooleanOptionalAction,
@@ -261,7 +248,7 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what", help="a study of the list below, or list to print all with their minutes"
     )
-    parser.epilog = REPRODUCTIONS_HELP
+    parser.epilog = STUDIES_HELP
     parser.add_argument(
         "--policies",
         type=names,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, get_args
 
+from goodalloc.data.applications.truth import applications_of
 from goodalloc.experiments.hindsight.day import look_back
 from goodalloc.experiments.hindsight.day_search import USUAL_SEARCH
 from goodalloc.experiments.hindsight.deadline_day import look_back_at_deadlines
@@ -22,7 +23,6 @@ from goodalloc.models.support.validation import require_choice
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from goodalloc.data.applications.application import Application
     from goodalloc.data.workloads.workload import Submission
     from goodalloc.experiments.hindsight.day import HindsightDay
     from goodalloc.experiments.hindsight.day_search import DaySearch
@@ -39,8 +39,8 @@ IDEAL_SHARE = 0.8
 def day_by(
     objective: ObjectiveName,
     workload: tuple[Submission, ...],
-    applications: Mapping[str, Application],
     setting: Setting,
+    traces: str | None = None,
     search: DaySearch = USUAL_SEARCH,
     *,
     due: float | None = None,
@@ -53,8 +53,10 @@ def day_by(
     ----------
     objective
         What is to be least.
-    workload, applications, setting
-        The submitted jobs, the true applications, and the conditions of the replay.
+    workload, setting
+        The submitted jobs, and the conditions of the replay.
+    traces
+        Folder of measurements of the true applications, None for the shipped profiles.
     search
         Limits and seed of the searches.
     due
@@ -83,7 +85,8 @@ def day_by(
             f"Hindsight: there are weights for the objective {objective}; expected none, as every "
             "job counts alike there."
         )
-    problem, clock = replayed_problem(workload, applications, setting), float(setting.interval)
+    applications, clock = applications_of(traces), float(setting.interval)
+    problem = replayed_problem(workload, applications, setting)
     if not averaged:
         return look_back_at_deadlines(
             problem,

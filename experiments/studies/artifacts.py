@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from goodalloc.experiments.studies.catalogue import PUBLISHED, STUDIES
+from goodalloc.experiments.studies.entries import PUBLISHED, STUDIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 #: Studies that read a folder of published data (`data/ARTIFACTS.md`), by the name of the data.
 ARTIFACTS: Mapping[str, tuple[str, ...]] = {
-    "pollux": (*PUBLISHED, *STUDIES, "family", "themis", "themis-searches"),
+    "pollux": (*PUBLISHED, *STUDIES, "family", "themis", "themis-searches", "tree-replays"),
     "sia": ("sia", "sia-gavel", "restrictions", "hindsight-types"),
     "gavel": (
         "gavel",

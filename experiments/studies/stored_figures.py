@@ -72,6 +72,7 @@ DRAWABLE = (
     "library-rounds",
     "library-ablation",
     "topology",
+    "tree-replays",
     "arena",
     "traces",
 )

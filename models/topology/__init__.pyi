@@ -7,3 +7,4 @@ from .topology_feasibility import topology_violations as topology_violations
 from .topology_round import TopologyRound as TopologyRound
 from .topology_round import topology_fitness as topology_fitness
 from .topology_round import topology_utilities as topology_utilities
+from .tree_wishes import TreeWishes as TreeWishes

@@ -6,3 +6,5 @@ from .kueue_placement import ALGORITHMS as ALGORITHMS
 from .kueue_placement import Algorithm as Algorithm
 from .kueue_placement import greedy_placement as greedy_placement
 from .kueue_placement import shares_of as shares_of
+from .tree_policy import PlacedOnTree as PlacedOnTree
+from .tree_policy import PolluxOnTree as PolluxOnTree

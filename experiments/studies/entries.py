@@ -1,0 +1,358 @@
+"""Entries of the catalogue: title, place and minutes of every study."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from goodalloc.experiments.studies.entry import Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: What Pollux's paper has: the group "pollux". (Figure 4 is a drawing.)
+PUBLISHED: Mapping[str, Entry] = {
+    "artifact": Entry(
+        "Artifact's simulator: every workload at every load, published and here",
+        "pollux.artifact_agreement:AGREEMENT",
+    ),
+    "fig1": Entry("Figure 1: batch size, GPUs and stage of training", "pollux.trade_off:FIGURE_1"),
+    "fig2": Entry(
+        "Figure 2: statistical efficiency, measured and predicted",
+        "pollux.efficiency_prediction:FIGURE_2",
+    ),
+    "fig3": Entry(
+        "Figure 3: throughput, measured and predicted", "pollux.throughput_plot:FIGURE_3"
+    ),
+    "table2": Entry("Table 2: policies on a testbed", "pollux.published_cases:TABLE_2"),
+    "fig5": Entry("Figure 5: allocated GPUs and efficiency over time", "pollux.timelines:FIGURE_5"),
+    "fig6": Entry(
+        "Figure 6: one ImageNet and two YOLOv3 jobs adapt to each other",
+        "pollux.timelines:FIGURE_6",
+    ),
+    "fig7": Entry("Figure 7: finish-time fairness", "pollux.fairness:FIGURE_7"),
+    "table3": Entry(
+        "Table 3: hyper-parameter search (digits for CIFAR-10)",
+        "pollux.hyperparameter_table:TABLE_3",
+        minutes=15,
+    ),
+    "fig8a": Entry("Figure 8a: load", "pollux.published_cases:FIGURE_8A"),
+    "fig8b": Entry("Figure 8b: scheduling interval", "pollux.published_cases:FIGURE_8B"),
+    "fig8c": Entry("Figure 8c: interference", "pollux.published_cases:FIGURE_8C"),
+    "fig9": Entry(
+        "Figure 9: autoscaling by goodput against throughput, one ImageNet job",
+        "pollux.cloud:FIGURE_9",
+    ),
+}
+
+#: Questions that were not, hours each on several workloads.
+STUDIES: Mapping[str, Entry] = {
+    "exactness": Entry("What deciding every round exactly changes", "pollux.studies:EXACTNESS"),
+    "disturbances": Entry("What it changes after a disturbance", "pollux.studies:DISTURBANCES"),
+    "scale": Entry("What it changes on a larger cluster", "pollux.studies:SCALE"),
+    "objectives": Entry(
+        "The same exact solver under other objectives", "pollux.studies:OBJECTIVES"
+    ),
+    "remaining-time": Entry(
+        "Objectives that know the remaining time", "pollux.studies:REMAINING_TIME"
+    ),
+    "knowledge": Entry(
+        "What jobs know of their application when they start", "pollux.studies:KNOWLEDGE"
+    ),
+    "experience": Entry(
+        "What predictions from similar jobs are worth", "pollux.studies:EXPERIENCE"
+    ),
+    "noise": Entry(
+        "What noisy measurements cost, and what deciding for them gains", "pollux.studies:NOISE"
+    ),
+    "tie-rules": Entry(
+        "Figure 8c under several rules between equally good allocations",
+        "comparisons.tie_rules:TIE_RULES",
+    ),
+    "genetic-budgets": Entry(
+        "Pollux's genetic algorithm with the time of the exact solver, as published, and ten times",
+        "comparisons.genetic_budgets:GENETIC_BUDGETS",
+        clocked=("exact_seconds", "published_seconds", "generations", "same_time_gap_percent"),
+    ),
+    "equal-terms": Entry(
+        "Policies by what they are told and who chooses the batch sizes",
+        "comparisons.equal_terms:EQUAL_TERMS",
+    ),
+    "overheads-pollux": Entry(
+        "overheads-pollux: restarts, fits, batch choices and decisions, published and ours "
+        "(OSDI'21)",
+        "comparisons.pollux_overheads:OVERHEADS_POLLUX",
+        clocked=("clocked", "clocked_least", "clocked_greatest"),
+    ),
+    "similar-jobs": Entry(
+        "Step times predicted from jobs of other applications, one left out at a time",
+        "comparisons.similar_jobs:SIMILAR_JOBS",
+    ),
+    "hindsight": Entry(
+        "Policies above the bound on any schedule, and what each piece of knowledge is worth",
+        "hindsight.above_bound:HINDSIGHT",
+    ),
+    "hindsight-loads": Entry(
+        "Pollux above the bound on any schedule, by load",
+        "hindsight.above_bound:HINDSIGHT_LOADS",
+    ),
+    "hindsight-objectives": Entry(
+        "hindsight-objectives: policies above the bounds of slowdown, late jobs and makespan",
+        "hindsight.other_objectives:OBJECTIVES",
+    ),
+    "hindsight-relaxations": Entry(
+        "hindsight-relaxations: what each relaxation of the bound on every schedule costs",
+        "hindsight.relaxations:RELAXATIONS",
+        clocked=("seconds",),
+    ),
+    "advantage": Entry(
+        "Shares of batch sizes, knowledge and scheduling in Pollux's advantage",
+        "comparisons.advantage:ADVANTAGE",
+    ),
+}
+
+#: Other systems: Synergy (OSDI'22), the restrictions of Sia (SOSP'23), the pods of FGD (ATC'23),
+#: SLAQ (SoCC'17), AlloX (EuroSys'20), heSRPT (2020), Themis (NSDI'20), Gavel (OSDI'20) and POP
+#: (SOSP'21), Gandiva (OSDI'18) and AntMan (OSDI'20), whose jobs share GPUs; published traces of
+#: rigid jobs; of AITurbo (HPDC'21) the classifier, the step times, the exchange, beside Optimus
+#: (EuroSys'18), the overheads of real processes, and replays; whole traces with hindsight.
+OTHERS: Mapping[str, Entry] = {
+    "synergy": Entry(
+        "Synergy (OSDI'22): TUNE, greedy and proportional allocation against OPT",
+        "sia_and_synergy.synergy_gap:SYNERGY",
+        minutes=1,
+    ),
+    "sia": Entry(
+        "Sia on three types of GPU, and Pollux with and without types",
+        "sia_and_synergy.sia_replay:SIA_REPLAY",
+        minutes=12,
+    ),
+    "sia-gavel": Entry(
+        "Gavel on three types of GPU, rule by rule to that of Sia's simulator",
+        "sia_and_synergy.sia_gavel:SIA_GAVEL",
+        minutes=8,
+    ),
+    "mixed": Entry(
+        "Two types of GPU and few cores: co-adapted, by shares, by Synergy-TUNE",
+        "comparisons.mixed_cluster:MIXED_CLUSTER",
+        minutes=15,
+        clocked=("decision_ms", "worst_decision_ms"),
+    ),
+    "restrictions": Entry(
+        "What Sia's shapes, rounding and later placement cost a round",
+        "sia_and_synergy.sia_restrictions:RESTRICTIONS",
+        minutes=7,
+        clocked=("placed_seconds",),
+    ),
+    "openb": Entry(
+        "openb: GPUs allocated from a batch of pods (ATC'23, Figure 9a)",
+        "comparisons.openb:OPENB",
+        minutes=3,
+        clocked=("seconds",),
+    ),
+    "slaq": Entry(
+        "slaq: quality and delays of SLAQ, greedy and exact, against fair shares (SoCC'17)",
+        "classical.slaq_quality:SLAQ",
+    ),
+    "allox": Entry(
+        "AlloX (EuroSys'20): the least completion times on processors and GPUs",
+        "classical.allox:ALLOX",
+        clocked=("match_seconds", "proof_seconds", "program_seconds"),
+    ),
+    "hesrpt": Entry(
+        "heSRPT: the least flow time of jobs with a power-law speedup, and other ways to share",
+        "classical.hesrpt:HESRPT",
+        minutes=0.6,
+    ),
+    "themis": Entry(
+        "Themis's auctions beside exact finish-time fairness",
+        "classical.themis_replay:THEMIS",
+        clocked=("decision_ms",),
+    ),
+    "family": Entry(
+        "family: all policies on one workload, judged by three objectives",
+        "hindsight.family:THE_FAMILY",
+        minutes=30,
+        clocked=("decision_ms",),
+    ),
+    "gavel": Entry(
+        "gavel: policies that know types of GPU beside those that do not, on Gavel's throughputs",
+        "gavel.replay:GAVEL",
+        minutes=15,
+    ),
+    "gavel-cost": Entry(
+        "gavel-cost: dollars and deadlines under Gavel's policies",
+        "gavel.cost:GAVEL_COST",
+        minutes=8,
+    ),
+    "gavel-levels": Entry(
+        "gavel-levels: entities beside their weights under Gavel's hierarchical fairness",
+        "gavel.levels:GAVEL_LEVELS",
+        minutes=0.5,
+    ),
+    "gavel-load": Entry(
+        "gavel-load: what knowing the types of GPU is worth by the load, over thousands of jobs",
+        "gavel.load_sweep:GAVEL_LOAD",
+        minutes=3,
+    ),
+    "gavel-packing": Entry(
+        "gavel-packing: jobs that share GPUs in pairs beside jobs alone, on Gavel's throughputs",
+        "gavel.packing:PACKING",
+        minutes=10,
+    ),
+    "time-shares": Entry(
+        "time-shares: Gavel's programs exactly, by bisection, and split as by POP",
+        "gavel.time_share_gap:TIME_SHARES",
+        minutes=2,
+        clocked=("solve_seconds", "longest_seconds", "build_seconds"),
+    ),
+    "hindsight-types": Entry(
+        "hindsight-types: Sia, and Pollux with and without types, above the bound on any schedule",
+        "hindsight.types_above_bound:TYPES",
+        minutes=6,
+    ),
+    "hindsight-growth": Entry(
+        "hindsight-growth: time and memory of bound and schedule with hindsight, up to 5,000 jobs",
+        "hindsight.growth:GROWTH",
+        clocked=(
+            "rates_seconds",
+            "bound_seconds",
+            "proof_seconds",
+            "schedule_seconds",
+            "peak_mebibytes",
+        ),
+    ),
+    "themis-searches": Entry(
+        "Themis on searches of several trials, beside Gandiva, SLAQ and others",
+        "classical.themis_searches:THEMIS_SEARCHES",
+    ),
+    "themis-auctions": Entry(
+        "Themis's auction: payments and lies",
+        "classical.themis_auctions:THEMIS_AUCTIONS",
+        minutes=0.5,
+        clocked=("auction_seconds", "program_seconds"),
+    ),
+    "profile-fits": Entry(
+        "Errors of the shipped models over the measurements that they were fitted to",
+        "training.profile_fits:PROFILE_FITS",
+        minutes=0.1,
+    ),
+    "profile-parts": Entry(
+        "Errors of fitted steps by the number of configurations: whole steps, or their parts, too",
+        "training.profile_parts:PROFILE_PARTS",
+        minutes=3,
+    ),
+    "predictability": Entry(
+        "AITurbo (HPDC'21): predictable and unpredictable jobs told apart, by what is known when",
+        "predictability.study:PREDICTABILITY",
+        minutes=4,
+    ),
+    "step-times": Entry(
+        "step-times: seconds of a step with parameter servers (EuroSys'18, HPDC'21; data of DL2)",
+        "parameter_servers.step_time_prediction:STEP_TIMES",
+        minutes=0.2,
+    ),
+    "step-bandwidth": Entry(
+        "step-bandwidth: seconds of a step with parameter servers by bandwidth (HPDC'21)",
+        "parameter_servers.step_bandwidth:STEP_BANDWIDTH",
+        minutes=0.1,
+    ),
+    "exchange": Entry(
+        "AITurbo's exchange and Optimus's greedy against the exact optimum",
+        "parameter_servers.exchange_gap:EXCHANGE",
+        minutes=2.5,
+    ),
+    "overheads": Entry(
+        "overheads: restarts and profiling with parameter servers, measured on this machine "
+        "(HPDC'21)",
+        "parameter_servers.overheads:OVERHEADS",
+        minutes=7,
+    ),
+    "aiturbo-replay": Entry(
+        "AITurbo (HPDC'21) against others, by the share of unpredictable jobs",
+        "parameter_servers.aiturbo_replay:AITURBO_REPLAY",
+        minutes=40,
+    ),
+    "aiturbo-conditions": Entry(
+        "AITurbo (HPDC'21) over the better baseline, by network, GPUs, requests, size and losses",
+        "parameter_servers.aiturbo_conditions:AITURBO_CONDITIONS",
+        minutes=7,
+    ),
+    "gandiva": Entry(
+        "Gandiva: slices, pairs of jobs on GPUs that they share, migration, growth, affinity",
+        "shared_gpus.replay:GANDIVA",
+        clocked=("optimum_ms",),
+    ),
+    "antman": Entry(
+        "AntMan: opportunistic jobs beside those with a guarantee",
+        "shared_gpus.replay:ANTMAN",
+        clocked=("optimum_ms",),
+    ),
+    "making-room": Entry(
+        "Room for a gang on fragmented clusters: fewest moves, and least loss by stopping jobs",
+        "comparisons.making_room:MAKING_ROOM",
+        minutes=1,
+        clocked=("exact_seconds", "greedy_seconds"),
+    ),
+    "library": Entry(
+        "Solvers on the core of the library of rounds",
+        "library.first_rows:FIRST_ROWS",
+        minutes=30,
+        clocked=("solver_seconds",),
+    ),
+    "library-rounds": Entry(
+        "What the library of rounds holds, by origin and class",
+        "library.contents:CONTENTS",
+        minutes=0.1,
+    ),
+    "library-ablation": Entry(
+        "What each part of the exact road is worth, on rounds of the library",
+        "library.ablation:ABLATION",
+        minutes=8,
+        clocked=("solver_seconds",),
+    ),
+    "topology": Entry(
+        "Rounds on trees of racks and pods: exact decisions beside the placements of Kubernetes",
+        "topology.on_trees:ON_TREES",
+        minutes=3,
+        clocked=("table_seconds", "exact_seconds"),
+    ),
+    "tree-replays": Entry(
+        "Replays on a tree of racks: policies that do not know it, placed by level, decided on it",
+        "topology.replays:TREE_REPLAYS",
+    ),
+    "arena": Entry(
+        "Jobs that choose execution plans: Arena beside Sia, Gavel and exact decisions",
+        "plans.arena_replay:ARENA",
+        minutes=14,
+        clocked=("decision_ms", "worst_decision_ms"),
+    ),
+    "llm-times": Entry(
+        "llm-times: steps of language models on up to 512 GPUs, fitted and measured",
+        "plans.llm_times:LLM_TIMES",
+        minutes=0.1,
+    ),
+    "traces": Entry(
+        "published traces of rigid jobs under every policy that keeps the users' GPUs",
+        "comparisons.trace_replay:TRACE_REPLAY",
+    ),
+}
+
+#: Real training on this machine.
+TRAININGS: Mapping[str, Entry] = {
+    "digits-efficiency": Entry(
+        "digits-efficiency: statistical efficiency predicted and measured, training on digits here",
+        "training.digits_efficiency:DIGITS_EFFICIENCY",
+        minutes=7,
+    ),
+    "adaptive-batch": Entry(
+        "adaptive-batch: seconds to a validation target, adaptive and fixed batch sizes, on this "
+        "machine",
+        "training.adaptive_batch:ADAPTIVE_BATCH",
+        minutes=22,
+    ),
+    "elastic": Entry(
+        "elastic: real jobs under a live scheduler, two slots of this machine",
+        "training.elastic:ELASTIC",
+        minutes=9,
+    ),
+}

@@ -1,0 +1,29 @@
+"""Names of the studies by subject, for people.
+
+They are written out here, since importing the catalogue would slow the start down.
+"""
+
+from __future__ import annotations
+
+#: Help of the command `reproduce`.
+STUDIES_HELP = """\
+what:
+  list              what each of these is, and how many minutes it takes
+  Pollux's paper    artifact, table2, table3, fig1, fig2, fig3, fig5, fig6, fig7, fig8a, fig8b,
+                    fig8c, fig9; pollux
+  its questions     exactness, disturbances, scale, objectives, remaining-time, knowledge,
+                    experience, noise, tie-rules, similar-jobs, genetic-budgets, equal-terms,
+                    advantage, overheads-pollux (up to hours each)
+  hindsight         hindsight, hindsight-loads, hindsight-objectives, hindsight-relaxations,
+                    hindsight-types, hindsight-growth; hindsight-all (these and family)
+  types and cores   synergy, sia, sia-gavel, restrictions, mixed, openb
+  AITurbo           predictability, step-times, step-bandwidth, exchange, overheads,
+                    aiturbo-replay, aiturbo-conditions; aiturbo
+  other systems     allox, hesrpt, slaq, themis, themis-auctions, themis-searches, gandiva,
+                    antman, time-shares, gavel, gavel-cost, gavel-levels, gavel-load,
+                    gavel-packing, traces, arena, llm-times, making-room, topology,
+                    tree-replays, library, library-ablation, library-rounds; family compares
+                    all policies, profile-fits the models that ship, profile-parts what a
+                    profiler adds
+  training here     digits-efficiency, adaptive-batch, elastic; training
+"""
