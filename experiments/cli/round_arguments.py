@@ -11,6 +11,7 @@ from goodalloc.experiments.cli.types import (
     gpus_per_node,
     names,
     number,
+    quota,
     seeds,
     split,
     whole,
@@ -264,6 +265,32 @@ def add_room(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--greedy", action="store_true", help="greedily, without a proof")
     parser.add_argument("--seconds", type=number(0.0), help="time limit (default: none)")
+    parser.add_argument(
+        "--quota",
+        type=quota,
+        action="append",
+        default=[],
+        metavar="GROUP=GPUS",
+        help="with --by stops: GPUs of a group that are its own; only what it borrows beyond them "
+        "can be taken back (repeatable)",
+    )
+    parser.add_argument(
+        "--groups",
+        metavar="FILE",
+        help="groups of the jobs: a CSV of job, group (default: by application)",
+    )
+    parser.add_argument(
+        "--front",
+        type=seeds,
+        metavar="NODES",
+        help="the fewest moves for gangs of these numbers of nodes, as 1-16, with a picture",
+    )
+    parser.add_argument(
+        "--out",
+        metavar="FOLDER",
+        default="results/room",
+        help="with --front: folder of table and picture (default: results/room)",
+    )
 
 
 def add_topology(parser: argparse.ArgumentParser) -> None:

@@ -83,6 +83,16 @@ def gang(text: str) -> Gang:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def quota(text: str) -> tuple[str, int]:
+    """Parse a group and its number of GPUs, as research=64."""
+    group, _, gpus = text.rpartition("=")
+    if not group:
+        raise argparse.ArgumentTypeError(
+            f"got {literal(text)}; expected GROUP=GPUS, as research=64"
+        )
+    return group, whole(0)(gpus)
+
+
 def workers(text: str) -> Workers:
     """Parse a number of processes, or a cluster of Dask or Ray."""
     from goodalloc.experiments.support.workers import parse_workers
