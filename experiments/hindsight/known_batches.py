@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.experiments.hindsight.placements import Placements
+from goodalloc.experiments.hindsight.placements import MEASURED_NODES, Placements
 from goodalloc.experiments.replay.job_oracle import TrueOracle
 from goodalloc.experiments.replay.simulated_job import SimulatedJob, requested_split
 from goodalloc.experiments.replay.simulator import Simulator
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from goodalloc.data.applications.application import Application
     from goodalloc.data.workloads.workload import Submission
     from goodalloc.models.round.cluster import Cluster
+    from goodalloc.models.support.array_types import Floats
 
 
 class BestSplits(Placements):
@@ -33,6 +34,7 @@ class BestSplits(Placements):
     def __init__(self, application: Application, cluster: Cluster, gpu_type: str) -> None:
         super().__init__(application, cluster, gpu_type)
         self._splits: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+        self._gained: dict[tuple[int, int], Floats] = {}
         self._rates: dict[tuple[tuple[int, ...], int], float] = {}
 
     def split(self, spread: Sequence[int], epoch: int) -> tuple[int, int]:
@@ -45,15 +47,17 @@ class BestSplits(Placements):
         epoch
             The epoch, counted from 0.
         """
-        key = tuple(spread)
+        key = _alike(spread)
         if key not in self._splits:
+            gpus, limits = sum(key), self._application.batch
             sizes, seconds = self._seconds([key])
             known = np.isfinite(seconds[0])
-            totals = sizes[known]
-            best = (self._gains.at(totals.tolist()) / seconds[0, known, None]).argmax(axis=0)
-            limits, gpus = self._application.batch, sum(key)
+            totals = sizes[known].tolist()
+            if (gpus, len(totals)) not in self._gained:
+                self._gained[gpus, len(totals)] = self._gains.at(totals)
+            best = (self._gained[gpus, len(totals)] / seconds[0, known, None]).argmax(axis=0)
             self._splits[key] = [
-                requested_split(int(total), gpus, limits) for total in totals[best].tolist()
+                requested_split(totals[index], gpus, limits) for index in best.tolist()
             ]
         return self._splits[key][epoch]
 
@@ -75,6 +79,16 @@ class BestSplits(Placements):
             seconds = step + further * (step - synchronisation)
             self._rates[key] = gain / (seconds * application.slowdown)
         return self._rates[key]
+
+
+def _alike(spread: Sequence[int]) -> tuple[int, ...]:
+    """Return the placement that stands for all that are as fast as one (`Placements.spreads`)."""
+    number = len(spread)
+    if number > MEASURED_NODES:
+        each, more = divmod(sum(spread), number)
+        return (each + 1,) * more + (each,) * (number - more)
+    given = tuple(spread)
+    return min(given[start:] + given[:start] for start in range(number))
 
 
 class KnownBatchJob(SimulatedJob):

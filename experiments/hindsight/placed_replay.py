@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -67,25 +66,24 @@ def replay_placed(
     """
     if len(problem.supply.types) > 1:
         return None
-    planner = _Planner(problem, workload, applications, setting)
+    planner = Planner(problem, workload, applications, setting)
     own, steps = planner.own, max(search.steps // STEPS_A_REPLAYED, 1)
     starts = [
         schedule.worth,
         *(rule_of_thumb(own, second, power) for second in SECONDS for power in POWERS),
     ]
-    tried = [*product(map(planner.scheduler, HOLDS), starts)]
-    values = []
-    for scheduler, start in tried:
-        values.append(own.total(scheduler.run(start)))
-        report(SEARCH_SHARE * len(values) / (len(tried) + steps))
-    scheduler, start = tried[int(np.argmin(values))]
+    scheduler = planner.scheduler(HOLDS[len(HOLDS) // 2])
+    start = min(starts, key=lambda start: own.total(scheduler.run(start)))
+    scheduler = min(
+        map(planner.scheduler, HOLDS), key=lambda scheduler: own.total(scheduler.run(start))
+    )
     worths = best_worths(
         own,
         scheduler.run,
         [start],
         seed=search.seed,
         stop=Stop(iterations=steps),
-        report=lambda step, _: report(SEARCH_SHARE * (len(tried) + step) / (len(tried) + steps)),
+        report=lambda step, _: report(SEARCH_SHARE * step / steps),
     )
     ends = planner.replayed(
         worths, scheduler.hold, lambda share: report(SEARCH_SHARE + (1.0 - SEARCH_SHARE) * share)
@@ -112,12 +110,12 @@ def plan_and_replay(
     hold
         Seconds that an allocation is expected to last.
     """
-    planner = _Planner(problem, workload, applications, setting)
+    planner = Planner(problem, workload, applications, setting)
     planned = planner.scheduler(hold).run(worths)
     return planned, planner.replayed(worths, hold, lambda _share: None)
 
 
-class _Planner:
+class Planner:
     """Plans and replays of a workload by worths.
 
     Parameters

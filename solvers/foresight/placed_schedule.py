@@ -9,7 +9,8 @@ hundreds of schedules can be tried (`goodalloc.solvers.hindsight.schedule_search
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -29,7 +30,11 @@ if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Placement
     from goodalloc.models.round.cluster import Cluster
     from goodalloc.models.support.array_types import Floats
+    from goodalloc.solvers.hindsight.schedule_search import Worths
     from goodalloc.solvers.policies.policy import ActiveJob
+
+#: Rounds between states of a schedule from which another one goes on.
+KEPT_ROUNDS = 20
 
 
 class TrueWork(NamedTuple):
@@ -53,7 +58,30 @@ class TrueWork(NamedTuple):
     restart_delay: float
 
 
-@dataclass(frozen=True)
+@dataclass
+class _State:
+    """State of a schedule after a round: jobs that came, those under way, completion times."""
+
+    time: int
+    following: int
+    active: list[_Running]
+    ends: Float[Floats, " jobs"]
+
+    def copy(self) -> _State:
+        """Return a copy that goes on by itself."""
+        active = [copy(one) for one in self.active]
+        return _State(self.time, self.following, active, self.ends.copy())
+
+
+class _Best(NamedTuple):
+    """Best schedule so far: its objective, its worths, and states of it in their order."""
+
+    value: float
+    worth: Worths
+    states: Sequence[_State]
+
+
+@dataclass
 class PlacedScheduler:
     """Builder of schedules on the nodes of a cluster with GPUs of one type.
 
@@ -87,48 +115,70 @@ class PlacedScheduler:
     interval: int = 60
     restart_delay: float = 30.0
     hold: float = 300.0
+    _best: _Best | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         require_count("Schedule: interval", self.interval, minimum=1)
         require_number("Schedule: restart_delay", self.restart_delay, minimum=0.0)
         require_number("Schedule: hold", self.hold, minimum=0.0, strict=True)
         most = int(self.problem.supply.gpus.max())
-        rates = {
+        self._rates = {
             training.name: [rates_on(training, q, most) for q in range(training.num_phases)]
             for training in self.problem.trainings
         }
-        object.__setattr__(self, "_rates", rates)
+        self._order = sorted(range(len(self.jobs)), key=lambda row: self.jobs[row].submission)
 
-    def run(self, worth: Sequence[Float[Floats, " phases"]]) -> Float[Floats, " jobs"]:
+    def run(self, worth: Worths) -> Float[Floats, " jobs"]:
         """Return the completion times of the schedule.
+
+        It goes on from the best schedule so far where it begins to differ from that.
 
         Parameters
         ----------
         worth
             Worth of a unit of progress in each phase, for every job.
         """
-        rates: Mapping[str, Sequence[Floats]] = vars(self)["_rates"]
-        order = sorted(range(len(self.jobs)), key=lambda row: self.jobs[row].submission)
-        waiting = [
-            _Running(row, job, self.work[job.application], rates[job.application], worth[row])
-            for row, job in ((row, self.jobs[row]) for row in reversed(order))
-        ]
-        ends = np.full(len(self.jobs), np.nan)
-        active: list[_Running] = []
-        time = 0
-        while waiting or active:
-            if not active:  # nothing happens before the next job is there
-                time = max(time, (waiting[-1].job.submission - 1) // self.interval * self.interval)
-            for one in active:
-                if (end := one.train(float(time + self.interval), self.interval)) is not None:
-                    ends[one.row] = end
-            active = [one for one in active if np.isnan(ends[one.row])]
-            time += self.interval
-            while waiting and waiting[-1].job.submission <= time:
-                active.append(waiting.pop())
-            if active:
-                self._decide(active, time)
-        return ends
+        kept = self._same_begin(worth)
+        state = kept[-1].copy() if kept else _State(0, 0, [], np.full(len(self.jobs), np.nan))
+        states = [*kept]
+        while state.following < len(self._order) or state.active:
+            self._advance(state, worth)
+            if not states or state.time >= states[-1].time + KEPT_ROUNDS * self.interval:
+                states.append(state.copy())
+        value = self.problem.total(state.ends)
+        if self._best is None or value < self._best.value:
+            self._best = _Best(value, [*worth], states)
+        return state.ends
+
+    def _same_begin(self, worth: Worths) -> list[_State]:
+        """Return the states of the best schedule in which no job is there whose worth differs."""
+        if self._best is None:
+            return []
+        pairs = zip(self.jobs, self._best.worth, worth, strict=True)
+        changed = [job.submission for job, old, new in pairs if not np.array_equal(old, new)]
+        until = min(changed, default=np.inf)
+        return [state for state in self._best.states if state.time < until]
+
+    def _advance(self, state: _State, worth: Worths) -> None:
+        """Train for a round, and decide."""
+        if not state.active:  # nothing happens before the next job is there
+            following = self.jobs[self._order[state.following]].submission
+            state.time = max(state.time, (following - 1) // self.interval * self.interval)
+        for one in state.active:
+            if (end := one.train(float(state.time + self.interval), self.interval)) is not None:
+                state.ends[one.row] = end
+        state.active = [one for one in state.active if np.isnan(state.ends[one.row])]
+        state.time += self.interval
+        while state.following < len(self._order):
+            row = self._order[state.following]
+            job = self.jobs[row]
+            if job.submission > state.time:
+                break
+            name = job.application
+            state.active.append(_Running(row, job, self.work[name], self._rates[name], worth[row]))
+            state.following += 1
+        if state.active:
+            self._decide(state.active, state.time)
 
     def _decide(self, active: Sequence[_Running], time: int) -> None:
         """Give the GPUs that are there to the active jobs."""

@@ -15,7 +15,7 @@ from goodalloc.experiments.hindsight.attainable import Attainable
 from goodalloc.experiments.hindsight.day import look_back
 from goodalloc.experiments.hindsight.day_search import DaySearch
 from goodalloc.experiments.hindsight.known_batches import BestSplits
-from goodalloc.experiments.hindsight.placed_replay import plan_and_replay, replay_placed
+from goodalloc.experiments.hindsight.placed_replay import Planner, plan_and_replay, replay_placed
 from goodalloc.experiments.hindsight.problem_of_replay import replayed_problem
 from goodalloc.experiments.replay.replay_conditions import Outage, Setting
 from goodalloc.models.goodput.statistical_efficiency import adascale_gain
@@ -77,6 +77,18 @@ def test_a_measured_day_ends_at_the_second_that_was_planned(reference: Path) -> 
     assert planned.tolist() == replayed.tolist()
 
 
+def test_a_schedule_that_goes_on_from_another_is_as_if_made_anew() -> None:
+    """Of worths that change a little, in jobs that come early or late, as in the search."""
+    problem, random = replayed_problem(JOBS, APPLICATIONS, SETTING), np.random.default_rng(0)
+    again = Planner(problem, JOBS, APPLICATIONS, SETTING).scheduler(200.0)
+    worths = rule_of_thumb(problem, 3.0, 0.5)
+    for _ in range(30):
+        row = int(random.integers(len(JOBS)))
+        worths[row] = worths[row] * np.exp(random.normal())
+        fresh = Planner(problem, JOBS, APPLICATIONS, SETTING).scheduler(200.0)
+        assert again.run(worths).tolist() == fresh.run(worths).tolist()
+
+
 def test_a_replay_is_above_the_bound_and_near_the_ideal_schedule() -> None:
     problem = replayed_problem(JOBS, APPLICATIONS, SETTING)
     day = look_back(problem, DaySearch(steps=20))
@@ -129,9 +141,9 @@ def test_no_batch_size_is_faster_than_the_best_one(name: str) -> None:
                 gradient = application.gradient_statistics(batch, epoch)
                 gain = float(adascale_gain(gradient, float(limits.initial), batch))
                 assert gain / (step + further * (step - wait)) <= best * (1 + 1e-9)
-    spread = attainable.spreads(name, 8)[0]
+    fastest = attainable.spreads(name, 8)[0]
     rates = splits.at(8).rates[0]
-    assert [splits.rate(spread, epoch) for epoch in range(application.epochs)] == pytest.approx(
+    assert [splits.rate(fastest, epoch) for epoch in range(application.epochs)] == pytest.approx(
         rates.tolist()
     )
 
