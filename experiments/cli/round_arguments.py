@@ -7,7 +7,6 @@ import argparse
 from goodalloc.experiments.cli.types import (
     add_groups,
     any_number,
-    gang,
     gpus_per_node,
     names,
     number,
@@ -158,9 +157,10 @@ def add_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", required=True, metavar="FILE", help="model.mps or model.lp")
     parser.add_argument(
         "--formulation",
-        choices=("pattern", "aggregate", "node"),
-        help="(default: pattern, or aggregate with modes or types of GPU)",
+        choices=("pattern", "aggregate", "node", "domains", "pieces"),
+        help="(default: pattern, or aggregate with modes or types of GPU; domains with --tree)",
     )
+    parser.add_argument("--tree", metavar="FILE", help="a topology file: the round on this tree")
 
 
 def add_check(parser: argparse.ArgumentParser) -> None:
@@ -245,7 +245,6 @@ def add_room(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help=f"{FILE_HELP}, or FILE.parquet; its present placements count")
     parser.add_argument(
         "--gang",
-        type=gang,
         required=True,
         metavar="NODES:GPUS[:TYPE]",
         help="number of nodes, GPUs on each, and their type where there are several",

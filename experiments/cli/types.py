@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from goodalloc.experiments.support.workers import Workers
-    from goodalloc.models.making_room.room_plan import Gang
 
 PICTURE_FORMATS = ("png", "pdf", "svg")
 
@@ -66,21 +65,6 @@ def gpus_per_node(text: str) -> int:
     from goodalloc.models.round.cluster import MOST_GPUS
 
     return whole(1, MOST_GPUS)(text)
-
-
-def gang(text: str) -> Gang:
-    """Parse the nodes, GPUs on each and type of a gang, as 4:8 or 4:8:a100."""
-    from goodalloc.models.making_room.room_plan import Gang
-
-    nodes, _, rest = text.partition(":")
-    gpus, _, gpu_type = rest.partition(":")
-    if not (nodes.isdecimal() and gpus.isdecimal()) or ":" in gpu_type or text.endswith(":"):
-        complaint = f"got {literal(text)}; expected NODES:GPUS, as 4:8, or NODES:GPUS:TYPE"
-        raise argparse.ArgumentTypeError(complaint)
-    try:
-        return Gang(int(nodes), int(gpus), gpu_type)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def quota(text: str) -> tuple[str, int]:

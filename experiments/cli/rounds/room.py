@@ -9,7 +9,8 @@ from goodalloc.data.rounds.any_round import read_round
 from goodalloc.experiments.cli.output import FAILED, Output
 from goodalloc.experiments.cli.rounds.columns import require_reader
 from goodalloc.experiments.reporting.report import text_table
-from goodalloc.models.making_room.room_plan import usable_nodes
+from goodalloc.models.making_room.room_plan import Gang, usable_nodes
+from goodalloc.models.support.validation import literal
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.making_room.defragment import fewest_moves, greedy_moves
 from goodalloc.solvers.making_room.preempt import greedy_preemption, least_preemption
@@ -34,13 +35,14 @@ def room_command(arguments: argparse.Namespace) -> Output:
             raise ValueError(f"argument --{option}: expected it with --by stops only.")
     if arguments.groups and not arguments.quota:
         raise ValueError("argument --groups: expected it with --quota, of groups of that file.")
+    arguments.gang = parsed_gang(arguments.gang)
     require_reader(arguments.file)
     instance = read_round(arguments.file)
     costs = job_costs(instance, arguments.cost)
     if arguments.front is not None:
         from goodalloc.experiments.cli.rounds.room_front import front_output
 
-        return front_output(instance, arguments, costs)
+        return front_output(instance, arguments, costs, COST_UNITS[arguments.cost])
     stop = Stop(seconds=arguments.seconds)
     if arguments.by == "moves":
         if arguments.greedy:
@@ -56,6 +58,29 @@ def room_command(arguments: argparse.Namespace) -> Output:
         else:
             plan = least_preemption(instance, arguments.gang, **kept, stop=stop)
     return _output(instance, arguments, plan)
+
+
+def parsed_gang(text: str) -> Gang:
+    """Return the nodes, GPUs on each and type of a gang, as 4:8 or 4:8:a100.
+
+    Parameters
+    ----------
+    text
+        The argument.
+
+    Raises
+    ------
+    ValueError
+        If it is of another form, or a number makes no sense.
+    """
+    nodes, _, rest = text.partition(":")
+    gpus, _, gpu_type = rest.partition(":")
+    if not (nodes.isdecimal() and gpus.isdecimal()) or ":" in gpu_type or text.endswith(":"):
+        raise ValueError(
+            f"argument --gang: got {literal(text)}; expected NODES:GPUS, as 4:8, or "
+            "NODES:GPUS:TYPE."
+        )
+    return Gang(int(nodes), int(gpus), gpu_type)
 
 
 def _quotas(given: Sequence[tuple[str, int]]) -> dict[str, int]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
 from goodalloc.experiments.cli.output import FAILED, Output, drawing, make_folder
-from goodalloc.experiments.cli.rounds.room import COST_UNITS
 from goodalloc.experiments.reporting.report import for_machines, text_table
 from goodalloc.solvers.making_room.defragment import greedy_moves, move_front
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def front_output(
-    instance: Instance, arguments: argparse.Namespace, costs: Mapping[int, float]
+    instance: Instance, arguments: argparse.Namespace, costs: Mapping[int, float], unit: str
 ) -> Output:
     """Return the cheapest moves for each number of nodes, beside greedy ones; exit code 1 if none.
 
@@ -32,6 +31,8 @@ def front_output(
         The round, and the arguments of the command.
     costs
         Cost of moving each running job.
+    unit
+        Unit of the costs.
 
     Raises
     ------
@@ -70,7 +71,7 @@ def front_output(
     with drawing(f"the table is in {folder}"):
         from goodalloc.experiments.reporting.plots import save
 
-        save(plot_front(rows, COST_UNITS[arguments.cost]), folder / "front.png")
+        save(plot_front(rows, unit), folder / "front.png")
     text = text_table(rows, columns)
     if len(rows) < len(wanted):
         text += f"\n\nno moves make room for {wanted[len(rows)]} nodes, which is proved"
