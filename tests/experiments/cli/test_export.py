@@ -17,13 +17,13 @@ from goodalloc.data.rounds.generator import generate
 from goodalloc.data.topology.topology_file import write_topology
 from goodalloc.data.topology.tree_rounds import generate_on_tree
 from goodalloc.experiments.cli.main import main
-from goodalloc.experiments.cli.rounds.export import (
+from goodalloc.formulations.basics.extreme_cost import program_fitness
+from goodalloc.formulations.exported.round_program import (
     CLAIMS,
     OF_TREES,
     build_program,
     build_tree_program,
 )
-from goodalloc.formulations.basics.extreme_cost import program_fitness
 from goodalloc.models.round.mode import Mode
 from goodalloc.solvers.exact.brute_force import solve_brute_force
 from goodalloc.solvers.interface.stop import Stop
