@@ -7,25 +7,22 @@ schedule: the replay is the plan, to the second.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goodalloc.data.applications.truth import applications_of
-from goodalloc.data.documents.traces_digest import traces_digest
 from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.reporting.axes import open_axes
 from goodalloc.experiments.reporting.estimates import estimate_of
 from goodalloc.experiments.reporting.plots import COLOURS, figure_of, new_axes
 from goodalloc.experiments.reporting.table_numbers import rounded
-from goodalloc.experiments.studies.framework.recorded_task import RecordedTask
 from goodalloc.experiments.studies.framework.reproduction import EIGHT, Plan, Reproduction
 from goodalloc.experiments.studies.hindsight.beside_bound import QUICK_STEPS, STEPS
-from goodalloc.experiments.support.version import library_version
+from goodalloc.experiments.studies.hindsight.day_task import DayRecord, DayTask
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from goodalloc.data.workloads.workload import Submission
     from goodalloc.experiments.studies.framework.records import Rows
     from goodalloc.experiments.support.tasks import Report
 
@@ -62,38 +59,14 @@ class PlacedRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PlacedDay(RecordedTask):
-    """Day with hindsight that is planned on the nodes; see `RecordedTask`.
-
-    Parameters
-    ----------
-    workload
-        The submitted jobs.
-    setting
-        Conditions of the replay.
-    traces
-        Folder of measurements of the true applications, None for the shipped profiles.
-    steps
-        Steps of the search of an ideal schedule.
-    """
-
-    workload: tuple[Submission, ...]
-    setting: Setting
-    traces: str | None
-    steps: int
+class PlacedDay(DayTask):
+    """Day with hindsight that is planned on the nodes; see `DayTask`."""
 
     def description(self) -> dict[str, Any]:
         """Return all inputs that the record depends on."""
-        return {
-            "format": "goodalloc-placed-day",
-            "library": library_version(),
-            "traces": traces_digest(self.traces),
-            "steps": self.steps,
-            **asdict(self.setting),
-            "workload": [list(asdict(job).values()) for job in self.workload],
-        }
+        return super().description() | {"format": "goodalloc-placed-day"}
 
-    def work(self, report: Report) -> dict[str, float]:
+    def work(self, report: Report) -> dict[str, float | None]:
         """Bound the day, find an ideal schedule, and replay one that is planned on the nodes."""
         from goodalloc.experiments.hindsight.day import look_back  # not needed to describe a day
         from goodalloc.experiments.hindsight.day_search import DaySearch
@@ -118,12 +91,8 @@ class PlacedDay(RecordedTask):
             report=lambda share: report(IDEAL_SHARE + (1.0 - IDEAL_SHARE) * share),
         )
         assert found is not None  # GPUs of one type
-        return {
-            "bound_s": float(day.certificate["bound"]),
-            "ideal_s": day.schedule.value,
-            "planned_s": found.planned,
-            "replayed_s": found.value,
-        }
+        bound = float(day.certificate["bound"])
+        return DayRecord(bound, day.schedule.value, found.planned, found.value)._asdict()
 
 
 def _task(plan: Plan, number: int) -> PlacedDay:
@@ -134,12 +103,12 @@ def _task(plan: Plan, number: int) -> PlacedDay:
 
 def _rows(plan: Plan) -> list[PlacedRow]:
     return [
-        placed_row(number, len(task.workload), task.record())
+        placed_row(number, len(task.workload), task.found())
         for number, task in ((number, _task(plan, number)) for number in plan.workloads)
     ]
 
 
-def placed_row(number: int, jobs: int, found: dict[str, float]) -> PlacedRow:
+def placed_row(number: int, jobs: int, found: DayRecord) -> PlacedRow:
     """Return the row of a day.
 
     Parameters
@@ -149,13 +118,15 @@ def placed_row(number: int, jobs: int, found: dict[str, float]) -> PlacedRow:
     found
         Record of `PlacedDay`.
     """
-    bound, ideal, replayed = found["bound_s"], found["ideal_s"], found["replayed_s"]
+    bound, ideal, planned, replayed = found
+    assert planned is not None  # GPUs are of one type
+    assert replayed is not None
     return PlacedRow(
         number,
         jobs,
         rounded(bound, 8),
         rounded(ideal, 8),
-        rounded(found["planned_s"], 8),
+        rounded(planned, 8),
         rounded(replayed, 8),
         rounded(bound / ideal, 6),
         rounded(bound / replayed, 6),
