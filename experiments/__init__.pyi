@@ -1,7 +1,5 @@
 from .agent.options import AgentOptions as AgentOptions
 from .agent.training_agent import TrainingAgent as TrainingAgent
-from .cli.rounds.export import ExportedProgram as ExportedProgram
-from .cli.rounds.export import export_program as export_program
 from .cli.rounds.verify import CertificateVerdict as CertificateVerdict
 from .cli.rounds.verify import verify_certificate as verify_certificate
 from .gap.comparison import compare as compare

@@ -59,6 +59,7 @@ ROOMS = {
         "hindsight",
         "making_room",
         "topology",
+        "exported",
     ),
     "solvers": (
         "interface",

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 def simulate_command(arguments: argparse.Namespace) -> Output:
     """Replay a workload under several policies, each from its last checkpoint."""
     # the report loads pandas, which `reproduce list` does without
+    from goodalloc.experiments.cli.simulate_foresight import FORESIGHT, with_foresight
     from goodalloc.experiments.replay.replay_report import plot_replays, summarise
 
     if arguments.rates is not None:
@@ -48,8 +49,9 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
         return simulate_rates_command(arguments)
     if arguments.parquet:
         require_extra("parquet", "Argument --parquet")
-    names = arguments.policies or [DEFAULT_POLICIES]
-    policies = _policies(names) if arguments.tree is None else tuple(dict.fromkeys(flat(names)))
+    policies = tuple(dict.fromkeys(flat(arguments.policies or [DEFAULT_POLICIES])))
+    if arguments.tree is None:
+        _policies([[name for name in policies if name not in FORESIGHT]])
     workload = _workload(arguments)
     setting = Setting(
         cluster=cluster_of(arguments),
@@ -85,7 +87,9 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
         )
         for name in policies
     ]
-    if arguments.tree is not None:
+    if arguments.tree is None:
+        tasks = list(map(with_foresight, tasks))
+    else:
         from goodalloc.experiments.cli.simulate_trees import on_tree
 
         tasks = on_tree(tasks, arguments.tree)

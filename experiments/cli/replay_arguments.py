@@ -36,6 +36,8 @@ policies:
   Gandiva         gandiva, gandiva-exact
   AntMan          antman, antman-exact
   queues          fifo, srtf, equal
+  with foresight  foresight-work (the true work that is left), foresight-plans (that, in plans made
+                  anew), foresight-hour (and the arrivals of the next hour); one type of GPU
 """
 
 #: Default policies of `simulate`; with measured rates others, the last for one type of GPU only.

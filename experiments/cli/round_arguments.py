@@ -7,10 +7,10 @@ import argparse
 from goodalloc.experiments.cli.types import (
     add_groups,
     any_number,
-    gang,
     gpus_per_node,
     names,
     number,
+    quota,
     seeds,
     split,
     whole,
@@ -157,9 +157,10 @@ def add_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", required=True, metavar="FILE", help="model.mps or model.lp")
     parser.add_argument(
         "--formulation",
-        choices=("pattern", "aggregate", "node"),
-        help="(default: pattern, or aggregate with modes or types of GPU)",
+        choices=("pattern", "aggregate", "node", "domains", "pieces"),
+        help="(default: pattern, or aggregate with modes or types of GPU; domains with --tree)",
     )
+    parser.add_argument("--tree", metavar="FILE", help="a topology file: the round on this tree")
 
 
 def add_check(parser: argparse.ArgumentParser) -> None:
@@ -244,7 +245,6 @@ def add_room(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help=f"{FILE_HELP}, or FILE.parquet; its present placements count")
     parser.add_argument(
         "--gang",
-        type=gang,
         required=True,
         metavar="NODES:GPUS[:TYPE]",
         help="number of nodes, GPUs on each, and their type where there are several",
@@ -264,6 +264,32 @@ def add_room(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--greedy", action="store_true", help="greedily, without a proof")
     parser.add_argument("--seconds", type=number(0.0), help="time limit (default: none)")
+    parser.add_argument(
+        "--quota",
+        type=quota,
+        action="append",
+        default=[],
+        metavar="GROUP=GPUS",
+        help="with --by stops: GPUs of a group that are its own; only what it borrows beyond them "
+        "can be taken back (repeatable)",
+    )
+    parser.add_argument(
+        "--groups",
+        metavar="FILE",
+        help="groups of the jobs: a CSV of job, group (default: by application)",
+    )
+    parser.add_argument(
+        "--front",
+        type=seeds,
+        metavar="NODES",
+        help="the fewest moves for gangs of these numbers of nodes, as 1-16, with a picture",
+    )
+    parser.add_argument(
+        "--out",
+        metavar="FOLDER",
+        default="results/room",
+        help="with --front: folder of table and picture (default: results/room)",
+    )
 
 
 def add_topology(parser: argparse.ArgumentParser) -> None:

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from goodalloc.experiments.support.workers import Workers
-    from goodalloc.models.making_room.room_plan import Gang
 
 PICTURE_FORMATS = ("png", "pdf", "svg")
 
@@ -68,19 +67,14 @@ def gpus_per_node(text: str) -> int:
     return whole(1, MOST_GPUS)(text)
 
 
-def gang(text: str) -> Gang:
-    """Parse the nodes, GPUs on each and type of a gang, as 4:8 or 4:8:a100."""
-    from goodalloc.models.making_room.room_plan import Gang
-
-    nodes, _, rest = text.partition(":")
-    gpus, _, gpu_type = rest.partition(":")
-    if not (nodes.isdecimal() and gpus.isdecimal()) or ":" in gpu_type or text.endswith(":"):
-        complaint = f"got {literal(text)}; expected NODES:GPUS, as 4:8, or NODES:GPUS:TYPE"
-        raise argparse.ArgumentTypeError(complaint)
-    try:
-        return Gang(int(nodes), int(gpus), gpu_type)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+def quota(text: str) -> tuple[str, int]:
+    """Parse a group and its number of GPUs, as research=64."""
+    group, _, gpus = text.rpartition("=")
+    if not group:
+        raise argparse.ArgumentTypeError(
+            f"got {literal(text)}; expected GROUP=GPUS, as research=64"
+        )
+    return group, whole(0)(gpus)
 
 
 def workers(text: str) -> Workers:

@@ -19,5 +19,6 @@ from .known_replay import foreseeing as foreseeing
 from .known_replay import replay_schedule as replay_schedule
 from .objectives import due_by as due_by
 from .objectives import with_slowdowns as with_slowdowns
+from .placed_replay import replay_placed as replay_placed
 from .problem_of_replay import replayed_problem as replayed_problem
 from .problem_of_replay import true_training as true_training

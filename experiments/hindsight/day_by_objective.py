@@ -10,13 +10,13 @@ from goodalloc.experiments.hindsight.day import look_back
 from goodalloc.experiments.hindsight.day_search import USUAL_SEARCH
 from goodalloc.experiments.hindsight.deadline_day import look_back_at_deadlines
 from goodalloc.experiments.hindsight.job_weights import weighted, with_weights
-from goodalloc.experiments.hindsight.known_replay import replay_schedule
 from goodalloc.experiments.hindsight.objectives import (
     COMPLETION,
     SLOWDOWN,
     due_by,
     with_slowdowns,
 )
+from goodalloc.experiments.hindsight.placed_replay import replay_placed
 from goodalloc.experiments.hindsight.problem_of_replay import replayed_problem
 from goodalloc.models.support.validation import require_choice
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 ObjectiveName = Literal["completion", "slowdown", "late-jobs", "makespan"]
 
 #: Part of the progress of a day with a replay that its bound and ideal schedule count for.
-IDEAL_SHARE = 0.8
+IDEAL_SHARE = 0.3
 
 
 def day_by(
@@ -107,7 +107,7 @@ def day_by(
         clock=clock,
         report=lambda share: report(IDEAL_SHARE * share),
     )
-    replayed = replay_schedule(
+    replayed = replay_placed(
         problem,
         day.schedule,
         workload,

@@ -104,6 +104,11 @@ STUDIES: Mapping[str, Entry] = {
         "hindsight.relaxations:RELAXATIONS",
         clocked=("seconds",),
     ),
+    "hindsight-replays": Entry(
+        "Schedules with hindsight planned on the nodes and replayed to the second, beside the "
+        "bound",
+        "hindsight.placed_replays:PLACED_REPLAYS",
+    ),
     "advantage": Entry(
         "Shares of batch sizes, knowledge and scheduling in Pollux's advantage",
         "comparisons.advantage:ADVANTAGE",

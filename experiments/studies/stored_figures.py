@@ -42,6 +42,7 @@ DRAWABLE = (
     "hindsight-loads",
     "hindsight-objectives",
     "hindsight-relaxations",
+    "hindsight-replays",
     "advantage",
     "synergy",
     "sia",

@@ -1,4 +1,6 @@
 from .known_work import RemainingWorths as RemainingWorths
+from .placed_schedule import PlacedScheduler as PlacedScheduler
+from .placed_schedule import TrueWork as TrueWork
 from .restarting_schedule import RestartingScheduler as RestartingScheduler
 from .rolling_plan import RollingWorths as RollingWorths
 from .round_knapsack import best_numbers as best_numbers

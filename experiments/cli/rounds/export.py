@@ -3,67 +3,23 @@
 from __future__ import annotations
 
 import math
-import os
-import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.rounds.any_round import read_round
 from goodalloc.experiments.cli.output import Output, check_distinct, check_target, flat
 from goodalloc.experiments.cli.rounds.columns import require_reader
 from goodalloc.experiments.support.extras import require_extra
+from goodalloc.formulations.exported.program_file import export_program
+from goodalloc.formulations.exported.round_program import CLAIMS
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    from goodalloc.formulations.basics.program import Program
-    from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.models.round.instance import Instance
-
-#: Relation of the optimum of each formulation to the fitness.
-CLAIMS = {
-    "pattern": "a relaxation: its optimum bounds the fitness, and equals the best but on rare "
-    "rounds",
-    "aggregate": "a relaxation without nodes: its optimum bounds the fitness",
-    "node": "exact",
-}
-#: Largest exported cost; floating-point solvers fail beyond it.
-LARGEST_EXPORTED = 1e12
-
-
-class ExportedProgram(NamedTuple):
-    """Mathematical program that was written to a file.
-
-    Attributes
-    ----------
-    file, formulation
-        Path of the file, and name of the formulation.
-    columns, rows, entries
-        Size of its matrix.
-    reference
-        Utility r of which the costs are relative; see `program_fitness` in
-        `goodalloc.formulations.basics`.
-
-    Examples
-    --------
-    >>> from goodalloc.data import load_benchmark
-    >>> from goodalloc.experiments import export_program
-    >>> export_program(load_benchmark("tiny-cold"), "tiny.lp").formulation
-    'pattern'
-    """
-
-    file: str
-    formulation: str
-    columns: int
-    rows: int
-    entries: int
-    reference: float
+    from goodalloc.models.topology.topology_round import TopologyRound
 
 
 def view_command(arguments: argparse.Namespace) -> Output:
@@ -97,9 +53,15 @@ def _page(path: str, allocation: str | None, policies: Sequence[str]) -> str:
 
 def export_command(arguments: argparse.Namespace) -> Output:
     """Write an instance as a mathematical program."""
+    check_target(arguments.to)
     require_reader(arguments.file)
     instance = read_round(arguments.file)
-    found = export_program(instance, arguments.to, arguments.formulation)
+    round_: Instance | TopologyRound = instance
+    if arguments.tree is not None:
+        from goodalloc.data.topology.topology_file import read_topology  # a long chain of imports
+
+        round_ = read_topology(arguments.tree, instance)
+    found = export_program(round_, arguments.to, arguments.formulation)
     power = instance.rules.power
     text = (
         f"{found.file}: {found.columns} columns, {found.rows} rows, {found.entries} entries\n"
@@ -110,120 +72,8 @@ def export_command(arguments: argparse.Namespace) -> Output:
     return Output(text, found._asdict())
 
 
-def export_program(
-    instance: Instance, path: str | os.PathLike[str], formulation: str | None = None
-) -> ExportedProgram:
-    """Write an instance as a mathematical program that any solver reads.
-
-    Parameters
-    ----------
-    instance
-        Instance of the round.
-    path
-        File whose name ends in ``.mps`` or ``.lp``.
-    formulation
-        "pattern", "aggregate" or "node"; None for "pattern", or for "aggregate" if the
-        instance has modes or types of GPU. "node" is exact, the others bound the fitness.
-
-    Raises
-    ------
-    ValueError
-        If `path` has another suffix or cannot be written, `formulation` is "pattern" and the
-        instance has modes or types of GPU, replicas take a part of a GPU, or a cost exceeds 1e12.
-
-    Examples
-    --------
-    >>> from goodalloc.data import load_benchmark
-    >>> program = export_program(load_benchmark("tiny-cold"), "tiny.mps", "node")
-    >>> program.formulation, program.columns > program.rows
-    ('node', True)
-    """
-    target = Path(path)
-    if target.suffix not in {".mps", ".lp"}:
-        raise ValueError(f"File '{target}': expected a name that ends in .mps or .lp.")
-    check_target(os.fspath(path))
-    formulation = formulation or ("pattern" if instance.plain else "aggregate")
-    program, reference = build_program(instance, formulation)
-    temporary = target.with_name(f".{secrets.token_hex(4)}{target.suffix}")
-    try:
-        program.write(temporary)
-        os.replace(temporary, target)
-    except OSError as error:
-        raise ValueError(f"File '{target}' cannot be written ({error.strerror}).") from error
-    finally:
-        temporary.unlink(missing_ok=True)
-    return ExportedProgram(
-        str(target),
-        formulation,
-        program.num_columns,
-        program.num_rows,
-        int(program.value.size),
-        reference,
-    )
-
-
 def _worth(power: float) -> str:
     """Return the formula of `program_fitness` (`formulations/basics/extreme_cost.py`)."""
     if math.isinf(power):
         return "r exp(-z)"
     return "r exp(-z / n)" if power == 0 else "r (1 - p z / n)^(1 / p)"
-
-
-def build_program(instance: Instance, formulation: str) -> tuple[Program, float]:
-    """Build a formulation of `instance`, and return it with the reference of its costs.
-
-    Parameters
-    ----------
-    instance
-        Instance of the round.
-    formulation
-        Key of `CLAIMS`; ``"pattern"`` only for instances without modes and types of GPU.
-
-    Raises
-    ------
-    ValueError
-        If `formulation` is "pattern" and the instance has modes or types of GPU, replicas take a
-        part of a GPU, or a cost exceeds 1e12.
-    """
-    from goodalloc.formulations.basics.extreme_cost import program_cost, with_extreme_cost
-    from goodalloc.formulations.gpu_rounds.choices import enumerate_choices
-    from goodalloc.formulations.mode_rounds.mode_choices import enumerate_mode_choices
-
-    if formulation == "pattern" and not instance.plain:
-        raise ValueError(
-            f"Instance '{instance.name}': formulation 'pattern' knows only GPUs; "
-            "expected 'aggregate' or 'node' where more counts."
-        )
-    if instance.shares_gpus:
-        raise ValueError(
-            f"Instance '{instance.name}': some replicas take a part of a GPU; expected whole GPUs, "
-            "the only ones that the exported programs know."
-        )
-    choices = enumerate_choices(instance) if instance.plain else enumerate_mode_choices(instance)
-    reference, power = float(np.median(choices.utility)), instance.rules.power
-    cost = program_cost(choices.utility, power, reference)
-    if math.isinf(power):
-        program = _formulate(instance, formulation, choices, np.zeros(len(choices)))
-        return with_extreme_cost(program, choices.job, cost, power), reference
-    if np.abs(cost).max() > LARGEST_EXPORTED:
-        raise ValueError(
-            f"Instance '{instance.name}': costs at power {power:g} reach "
-            f"{np.abs(cost).max():.1g}; expected at most {LARGEST_EXPORTED:g}, which a solver can "
-            "tell apart; choose a power nearer 0."
-        )
-    return _formulate(instance, formulation, choices, cost), reference
-
-
-def _formulate(
-    instance: Instance, formulation: str, choices: Choices, cost: NDArray[np.float64]
-) -> Program:
-    """Build the formulation over `choices`."""
-    from goodalloc.formulations.gpu_rounds.patterns import build_patterns
-    from goodalloc.formulations.mode_rounds.aggregate import build_aggregate
-    from goodalloc.formulations.node_indexed.node_program import build_node_program
-
-    if formulation == "aggregate":
-        return build_aggregate(instance, choices, cost)
-    if formulation == "node":
-        return build_node_program(instance, choices, cost).program
-    return build_patterns(instance, choices, cost).program

@@ -4,41 +4,122 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from goodalloc.data.documents.csv_table import read_table
 from goodalloc.data.rounds.any_round import read_round
 from goodalloc.experiments.cli.output import FAILED, Output
 from goodalloc.experiments.cli.rounds.columns import require_reader
 from goodalloc.experiments.reporting.report import text_table
-from goodalloc.models.making_room.room_plan import usable_nodes
+from goodalloc.models.making_room.room_plan import Gang, usable_nodes
+from goodalloc.models.support.validation import literal
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.making_room.defragment import fewest_moves, greedy_moves
 from goodalloc.solvers.making_room.preempt import greedy_preemption, least_preemption
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from goodalloc.models.making_room.room_plan import RoomPlan
     from goodalloc.models.round.instance import Instance
+
+#: Units of costs, by their kinds.
+COST_UNITS = {"jobs": "jobs", "gpus": "GPUs", "service": "GPU-seconds"}
 
 
 def room_command(arguments: argparse.Namespace) -> Output:
     """Make room for a gang; exit code 1 if there is no plan."""
     if arguments.greedy and arguments.seconds is not None:
         raise ValueError("argument --seconds: expected it without --greedy, which needs no limit.")
+    for option in ("quota", "groups"):
+        if getattr(arguments, option) and arguments.by == "moves":
+            raise ValueError(f"argument --{option}: expected it with --by stops only.")
+    if arguments.groups and not arguments.quota:
+        raise ValueError("argument --groups: expected it with --quota, of groups of that file.")
+    arguments.gang = parsed_gang(arguments.gang)
     require_reader(arguments.file)
     instance = read_round(arguments.file)
     costs = job_costs(instance, arguments.cost)
+    if arguments.front is not None:
+        from goodalloc.experiments.cli.rounds.room_front import front_output
+
+        return front_output(instance, arguments, costs, COST_UNITS[arguments.cost])
+    stop = Stop(seconds=arguments.seconds)
     if arguments.by == "moves":
         if arguments.greedy:
             plan = greedy_moves(instance, arguments.gang, costs=costs)
         else:
-            stop = Stop(seconds=arguments.seconds)
             plan = fewest_moves(instance, arguments.gang, costs=costs, stop=stop)
-    elif arguments.greedy:
-        plan = greedy_preemption(instance, arguments.gang, losses=costs)
     else:
-        stop = Stop(seconds=arguments.seconds)
-        plan = least_preemption(instance, arguments.gang, losses=costs, stop=stop)
+        quotas = _quotas(arguments.quota)
+        groups = job_groups(instance, arguments.groups) if quotas else {}
+        kept: dict[str, Any] = {"losses": costs, "groups": groups, "quotas": quotas}
+        if arguments.greedy:
+            plan = greedy_preemption(instance, arguments.gang, **kept)
+        else:
+            plan = least_preemption(instance, arguments.gang, **kept, stop=stop)
     return _output(instance, arguments, plan)
+
+
+def parsed_gang(text: str) -> Gang:
+    """Return the nodes, GPUs on each and type of a gang, as 4:8 or 4:8:a100.
+
+    Parameters
+    ----------
+    text
+        The argument.
+
+    Raises
+    ------
+    ValueError
+        If it is of another form, or a number makes no sense.
+    """
+    nodes, _, rest = text.partition(":")
+    gpus, _, gpu_type = rest.partition(":")
+    if not (nodes.isdecimal() and gpus.isdecimal()) or ":" in gpu_type or text.endswith(":"):
+        raise ValueError(
+            f"argument --gang: got {literal(text)}; expected NODES:GPUS, as 4:8, or "
+            "NODES:GPUS:TYPE."
+        )
+    return Gang(int(nodes), int(gpus), gpu_type)
+
+
+def _quotas(given: Sequence[tuple[str, int]]) -> dict[str, int]:
+    """Return the quotas of the arguments; no group has two."""
+    found: dict[str, int] = {}
+    for group, gpus in given:
+        if group in found:
+            raise ValueError(
+                f"argument --quota: group '{group}' has {found[group]} and {gpus}; expected one."
+            )
+        found[group] = gpus
+    return found
+
+
+def job_groups(instance: Instance, path: str | None) -> dict[int, str]:
+    """Return the group of each job: its application, or as a file has it.
+
+    Parameters
+    ----------
+    instance
+        The round.
+    path
+        CSV of job, group; jobs that it does not name belong to none. None for applications.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read, or names an unknown job or one twice.
+    """
+    names = {job.name: index for index, job in enumerate(instance.jobs)}
+    if path is None:
+        return {index: instance.jobs[index].application for index in names.values()}
+    table, found = read_table(path, ("job", "group")), dict[int, str]()
+    rows = zip(table.columns["job"], table.columns["group"], strict=True)
+    for row, (job, group) in enumerate(rows):
+        if job not in names or names[job] in found:
+            raise table.refusal(row, "job", "jobs of the round, each once")
+        found[names[job]] = group
+    return found
 
 
 def job_costs(instance: Instance, kind: str) -> dict[int, float]:
@@ -92,7 +173,7 @@ def _output(instance: Instance, arguments: argparse.Namespace, plan: RoomPlan) -
     rows = data[arguments.by]
     text = text_table(rows, tuple(rows[0])) + "\n\n" if rows else ""
     proof = "the least possible" if plan.proven else "without a proof"
-    unit = {"jobs": "jobs", "gpus": "GPUs", "service": "GPU-seconds"}[arguments.cost]
+    unit = COST_UNITS[arguments.cost]
     text += f"{arguments.by}: {len(rows)}, at a cost of {plan.cost:g} {unit} ({proof}), "
     text += f"found in {plan.seconds:.2g} s"
     if arguments.by == "moves" and rows:

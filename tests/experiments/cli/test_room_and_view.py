@@ -70,6 +70,85 @@ def test_types_that_are_not_there_and_needless_limits_are_refused(
     assert "--seconds" in capsys.readouterr().err
 
 
+def test_a_front_shows_moves_against_nodes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No greedy plan is cheaper, and more nodes never cost less; then none is possible."""
+    command = ["room", "even-disturbed", "--gang", "1:4", "--front", "1-16"]
+    assert main([*command, "--out", str(tmp_path), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    costs = [row["cost"] for row in rows]
+    assert costs == sorted(costs)
+    assert all(row["proven"] and row["cost"] == row["moves"] for row in rows)
+    assert all(row["cost"] <= row["greedy_cost"] for row in rows if row["greedy_cost"] is not None)
+    assert [row["nodes"] for row in rows] == list(range(1, len(rows) + 1))
+    assert (tmp_path / "front.csv").read_text().startswith("nodes,moves,cost,proven,greedy_cost")
+    assert (tmp_path / "front.png").read_bytes().startswith(b"\x89PNG")
+    assert main([*command, "--out", str(tmp_path)]) == 0
+    expected = f"no moves make room for {len(rows) + 1} nodes, which is proved"
+    assert expected in capsys.readouterr().out
+
+
+def test_a_front_without_any_plan_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["room", "even-disturbed", "--gang", "1:4", "--front", "16"]) == 1
+    assert "no moves make room for 16 nodes, which is proved" in capsys.readouterr().out
+
+
+def test_quotas_keep_what_groups_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A group that holds no more than its quota loses no job; groups are read from a file, too."""
+    command = ["room", "medium-disturbed", "--gang", "20:4", "--by", "stops", "--json"]
+    assert main(command) == 0
+    stopped = [one["job"] for one in json.loads(capsys.readouterr().out)["stops"]]
+    group = stopped[0].rpartition("-")[0]
+    assert main([*command, "--quota", f"{group}=1000"]) == 0
+    kept = [one["job"] for one in json.loads(capsys.readouterr().out)["stops"]]
+    assert not [job for job in kept if job.startswith(f"{group}-")]
+    groups = tmp_path / "groups.csv"
+    groups.write_text(f"job,group\n{stopped[0]},mine\n")
+    assert main([*command, "--groups", str(groups), "--quota", "mine=1000"]) == 0
+    kept = [one["job"] for one in json.loads(capsys.readouterr().out)["stops"]]
+    assert stopped[0] not in kept
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--quota", "ncf=4"], "--quota: expected it with --by stops only"),
+        (["--by", "stops", "--groups", "x.csv"], "--groups: expected it with --quota"),
+        (["--by", "stops", "--quota", "ncf"], "expected GROUP=GPUS, as research=64"),
+        (["--by", "stops", "--quota", "=4"], "expected GROUP=GPUS, as research=64"),
+        (["--by", "stops", "--quota", "ncf=-1"], "expected a whole number"),
+        (["--by", "stops", "--quota", "ncf=1", "--quota", "ncf=2"], "has 1 and 2; expected one"),
+        (["--by", "stops", "--quota", "nobody=1"], "Quota of group 'nobody'"),
+        (["--by", "stops", "--front", "1-3"], "--by: expected none with --front"),
+        (["--greedy", "--front", "1-3"], "--greedy: expected none with --front"),
+        (["--seconds", "1", "--front", "1-3"], "--seconds: expected none with --front"),
+        (["--front", "0-3"], "got 0; expected numbers of nodes above 0"),
+        (["--front", "x"], "--front"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(
+    options: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["room", "medium-disturbed", "--gang", "2:4", *options]) == 2
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert said.count("\n") == 1
+
+
+def test_groups_of_unknown_jobs_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    groups = tmp_path / "groups.csv"
+    command = ["room", "medium-disturbed", "--gang", "2:4", "--by", "stops", "--quota", "a=1"]
+    for row in ("nobody,a", "cifar10-0,a\ncifar10-0,a"):
+        groups.write_text(f"job,group\n{row}\n")
+        assert main([*command, "--groups", str(groups)]) == 2
+        assert "expected jobs of the round, each once" in capsys.readouterr().err
+
+
 def test_view_writes_a_page_and_refuses_what_it_cannot_show(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

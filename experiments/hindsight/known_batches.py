@@ -1,0 +1,144 @@
+"""Jobs of a replay that know their true best batch sizes: those by which the bound is reached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from goodalloc.experiments.hindsight.placements import MEASURED_NODES, Placements
+from goodalloc.experiments.replay.job_oracle import TrueOracle
+from goodalloc.experiments.replay.simulated_job import SimulatedJob, requested_split
+from goodalloc.experiments.replay.simulator import Simulator
+from goodalloc.models.goodput.statistical_efficiency import adascale_gain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from goodalloc.data.applications.application import Application
+    from goodalloc.data.workloads.workload import Submission
+    from goodalloc.models.round.cluster import Cluster
+    from goodalloc.models.support.array_types import Floats
+
+
+class BestSplits(Placements):
+    """Best batch sizes of an application on GPUs of one type, and its rates by them.
+
+    Parameters
+    ----------
+    application, cluster, gpu_type
+        As in `Placements`.
+    """
+
+    def __init__(self, application: Application, cluster: Cluster, gpu_type: str) -> None:
+        super().__init__(application, cluster, gpu_type)
+        self._splits: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+        self._gained: dict[tuple[int, int], Floats] = {}
+        self._rates: dict[tuple[tuple[int, ...], int], float] = {}
+
+    def split(self, spread: Sequence[int], epoch: int) -> tuple[int, int]:
+        """Return the examples per GPU and pass, and further passes, of the greatest rate.
+
+        Parameters
+        ----------
+        spread
+            Number of GPUs on each node, on which the application was measured.
+        epoch
+            The epoch, counted from 0.
+        """
+        key = _alike(spread)
+        if key not in self._splits:
+            gpus, limits = sum(key), self._application.batch
+            sizes, seconds = self._seconds([key])
+            known = np.isfinite(seconds[0])
+            totals = sizes[known].tolist()
+            if (gpus, len(totals)) not in self._gained:
+                self._gained[gpus, len(totals)] = self._gains.at(totals)
+            best = (self._gained[gpus, len(totals)] / seconds[0, known, None]).argmax(axis=0)
+            self._splits[key] = [
+                requested_split(totals[index], gpus, limits) for index in best.tolist()
+            ]
+        return self._splits[key][epoch]
+
+    def rate(self, spread: Sequence[int], epoch: int) -> float:
+        """Return the true progress a second by the best batch size, as a replay computes it.
+
+        Parameters
+        ----------
+        spread, epoch
+            As in `split`.
+        """
+        key = tuple(spread), epoch
+        if key not in self._rates:
+            application, (atomic, further) = self._application, self.split(spread, epoch)
+            step, synchronisation = application.step_times(key[0], atomic)
+            batch = sum(spread) * atomic * (further + 1)
+            gradient = application.gradient_statistics(batch, epoch)
+            gain = float(adascale_gain(gradient, float(application.batch.initial), batch))
+            seconds = step + further * (step - synchronisation)
+            self._rates[key] = gain / (seconds * application.slowdown)
+        return self._rates[key]
+
+
+def _alike(spread: Sequence[int]) -> tuple[int, ...]:
+    """Return the placement that stands for all that are as fast as one (`Placements.spreads`)."""
+    number = len(spread)
+    if number > MEASURED_NODES:
+        each, more = divmod(sum(spread), number)
+        return (each + 1,) * more + (each,) * (number - more)
+    given = tuple(spread)
+    return min(given[start:] + given[:start] for start in range(number))
+
+
+class KnownBatchJob(SimulatedJob):
+    """Job of a replay whose batch size is the true best in every epoch.
+
+    Parameters
+    ----------
+    job
+        The job as it is when it is submitted.
+    splits
+        Best batch sizes of its application.
+    """
+
+    def __init__(self, job: SimulatedJob, splits: BestSplits) -> None:
+        vars(self).update(vars(job))
+        self._splits = splits
+
+    @property
+    def chooses_batch_size(self) -> bool:
+        """Whether its batch size follows from its model: never, it knows better."""
+        return False
+
+    def set_requested_batch(self) -> None:
+        """Set the best batch size for its GPUs in this epoch."""
+        self.set_batch(*self._splits.split(self.spread, self.epoch))
+
+    def train(self, now: float, seconds: float, interference: float) -> float:
+        """Train to the end of the epoch or of the interval; see `SimulatedJob.train`."""
+        epoch = self.epoch
+        left = super().train(now, seconds, interference)
+        if self.epoch != epoch and self.completion is None:
+            self.set_requested_batch()
+        return left
+
+
+@dataclass
+class KnownBatchSimulator(Simulator):
+    """Replay on GPUs of one type whose jobs know their best batch sizes; see `Simulator`.
+
+    Parameters
+    ----------
+    splits
+        Best batch sizes by the name of the application.
+    """
+
+    splits: dict[str, BestSplits] = field(kw_only=True)
+
+    def submit(self, submission: Submission) -> None:
+        """Add a job that is not submitted before the last one; see `Simulator.submit`."""
+        super().submit(submission)
+        job = KnownBatchJob(self.jobs[-1], self.splits[submission.application])
+        self.jobs[-1] = job
+        self._oracles[submission.name] = TrueOracle(job, speeds=self._speeds)

@@ -1,0 +1,5 @@
+"""Rounds as mathematical programs in files that any solver reads."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

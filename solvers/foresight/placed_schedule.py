@@ -1,0 +1,245 @@
+"""Schedules by worth on the nodes of a cluster, as a replay makes them, to the second.
+
+In every round GPUs are given out by worth (`round_knapsack.py`) and placed as `WorthPolicy` does
+(`worth_policy.py`). A job trains at the true rate of its placement, an epoch at a time, each of
+which takes whole seconds; a change of its placement costs a restart. These are the rules of the
+simulator for jobs that know their best batch sizes, without what a replay records, so that
+hundreds of schedules can be tried (`goodalloc.solvers.hindsight.schedule_search`).
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from goodalloc.models.support.validation import require_count, require_number
+from goodalloc.solvers.foresight.restarting_schedule import rates_on
+from goodalloc.solvers.foresight.round_knapsack import best_numbers, gains
+from goodalloc.solvers.foresight.worth_policy import place
+from goodalloc.solvers.policies.policy import Round
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from jaxtyping import Float
+
+    from goodalloc.models.hindsight.offline_problem import OfflineProblem
+    from goodalloc.models.round.allocation import Placement
+    from goodalloc.models.round.cluster import Cluster
+    from goodalloc.models.support.array_types import Floats
+    from goodalloc.solvers.hindsight.schedule_search import Worths
+    from goodalloc.solvers.policies.policy import ActiveJob
+
+#: Rounds between states of a schedule from which another one goes on.
+KEPT_ROUNDS = 20
+
+
+class TrueWork(NamedTuple):
+    """True work of an application, and its speed.
+
+    Attributes
+    ----------
+    ends
+        Progress at the end of every epoch.
+    rate
+        Function that returns the progress a second on GPUs of nodes, in an epoch.
+    spreads
+        Function that returns numbers of GPUs on each node, the fastest first, by number of GPUs.
+    restart_delay
+        Seconds of a restart.
+    """
+
+    ends: Sequence[float]
+    rate: Callable[[Sequence[int], int], float]
+    spreads: Callable[[int], Sequence[Sequence[int]]]
+    restart_delay: float
+
+
+@dataclass
+class _State:
+    """State of a schedule after a round: jobs that came, those under way, completion times."""
+
+    time: int
+    following: int
+    active: list[_Running]
+    ends: Float[Floats, " jobs"]
+
+    def copy(self) -> _State:
+        """Return a copy that goes on by itself."""
+        active = [copy(one) for one in self.active]
+        return _State(self.time, self.following, active, self.ends.copy())
+
+
+class _Best(NamedTuple):
+    """Best schedule so far: its objective, its worths, and states of it in their order."""
+
+    value: float
+    worth: Worths
+    states: Sequence[_State]
+
+
+@dataclass
+class PlacedScheduler:
+    """Builder of schedules on the nodes of a cluster with GPUs of one type.
+
+    Parameters
+    ----------
+    problem
+        The problem, with attainable rates.
+    jobs
+        Its jobs as a scheduler sees them before they start, in the same order.
+    work
+        True work, by the name of the application.
+    cluster_at
+        Function that returns the nodes that are there at a time.
+    interval
+        Seconds of a round.
+    restart_delay
+        Seconds of a restart, as the numbers of GPUs are decided with.
+    hold
+        Seconds that an allocation is expected to last.
+
+    Raises
+    ------
+    ValueError
+        If a number of seconds is negative or, but for `restart_delay`, 0.
+    """
+
+    problem: OfflineProblem
+    jobs: Sequence[ActiveJob]
+    work: Mapping[str, TrueWork]
+    cluster_at: Callable[[int], Cluster]
+    interval: int = 60
+    restart_delay: float = 30.0
+    hold: float = 300.0
+    _best: _Best | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        require_count("Schedule: interval", self.interval, minimum=1)
+        require_number("Schedule: restart_delay", self.restart_delay, minimum=0.0)
+        require_number("Schedule: hold", self.hold, minimum=0.0, strict=True)
+        most = int(self.problem.supply.gpus.max())
+        self._rates = {
+            training.name: [rates_on(training, q, most) for q in range(training.num_phases)]
+            for training in self.problem.trainings
+        }
+        self._order = sorted(range(len(self.jobs)), key=lambda row: self.jobs[row].submission)
+
+    def run(self, worth: Worths) -> Float[Floats, " jobs"]:
+        """Return the completion times of the schedule.
+
+        It goes on from the best schedule so far where it begins to differ from that.
+
+        Parameters
+        ----------
+        worth
+            Worth of a unit of progress in each phase, for every job.
+        """
+        kept = self._same_begin(worth)
+        state = kept[-1].copy() if kept else _State(0, 0, [], np.full(len(self.jobs), np.nan))
+        states = [*kept]
+        while state.following < len(self._order) or state.active:
+            self._advance(state, worth)
+            if not states or state.time >= states[-1].time + KEPT_ROUNDS * self.interval:
+                states.append(state.copy())
+        value = self.problem.total(state.ends)
+        if self._best is None or value < self._best.value:
+            self._best = _Best(value, [*worth], states)
+        return state.ends
+
+    def _same_begin(self, worth: Worths) -> list[_State]:
+        """Return the states of the best schedule in which no job is there whose worth differs."""
+        if self._best is None:
+            return []
+        pairs = zip(self.jobs, self._best.worth, worth, strict=True)
+        changed = [job.submission for job, old, new in pairs if not np.array_equal(old, new)]
+        until = min(changed, default=np.inf)
+        return [state for state in self._best.states if state.time < until]
+
+    def _advance(self, state: _State, worth: Worths) -> None:
+        """Train for a round, and decide."""
+        if not state.active:  # nothing happens before the next job is there
+            following = self.jobs[self._order[state.following]].submission
+            state.time = max(state.time, (following - 1) // self.interval * self.interval)
+        for one in state.active:
+            if (end := one.train(float(state.time + self.interval), self.interval)) is not None:
+                state.ends[one.row] = end
+        state.active = [one for one in state.active if np.isnan(state.ends[one.row])]
+        state.time += self.interval
+        while state.following < len(self._order):
+            row = self._order[state.following]
+            job = self.jobs[row]
+            if job.submission > state.time:
+                break
+            name = job.application
+            state.active.append(_Running(row, job, self.work[name], self._rates[name], worth[row]))
+            state.following += 1
+        if state.active:
+            self._decide(state.active, state.time)
+
+    def _decide(self, active: Sequence[_Running], time: int) -> None:
+        """Give the GPUs that are there to the active jobs."""
+        cluster = self.cluster_at(time)
+        gpus, nodes = cluster.num_gpus, cluster.num_nodes
+        for one in active:
+            if any(node >= nodes for node, _ in one.job.placement):
+                one.hold(())
+        earned = np.stack([one.earned[: gpus + 1] for one in active])
+        held = np.array([one.gpus for one in active])
+        numbers = best_numbers(gains(earned, held, self.restart_delay / self.hold))
+        round_ = Round(time, cluster, tuple(one.job for one in active))
+        placements = place(round_, held, numbers, self._spreads)
+        for one in active:
+            one.hold(placements.get(one.job.name, ()))
+
+    def _spreads(self, application: str, gpus: int) -> Sequence[Sequence[int]]:
+        return self.work[application].spreads(gpus)
+
+
+class _Running:
+    """Job under way."""
+
+    def __init__(
+        self, row: int, job: ActiveJob, work: TrueWork, rates: Sequence[Floats], worth: Floats
+    ) -> None:
+        self.row, self.job, self._work = row, job, work
+        self._rates, self._worth = rates, worth
+        self.gpus, self._spread, self._delay, self._progress = 0, tuple[int, ...](), 0.0, 0.0
+        self._enter(0)
+
+    def _enter(self, epoch: int) -> None:
+        self._epoch = epoch
+        self.earned = self._worth[epoch] * self._rates[epoch]
+
+    def hold(self, placement: Placement) -> None:
+        """Run on a placement from now on, after a restart if that is a change."""
+        if placement == self.job.placement:
+            return
+        self.job = replace(self.job, placement=placement)
+        self._spread = tuple(gpus for _, gpus in placement)
+        self.gpus = sum(self._spread)
+        if placement:
+            self._delay = self._work.restart_delay
+
+    def train(self, end: float, interval: int) -> float | None:
+        """Train for a round up to second `end`; return when it ended, if it did."""
+        if not self.gpus:
+            return None
+        waited = min(self._delay, float(interval))
+        self._delay -= waited
+        seconds = interval - waited
+        while seconds > 0.0:
+            rate, target = self._work.rate(self._spread, self._epoch), self._work.ends[self._epoch]
+            if self._progress + rate * seconds < target:
+                self._progress += rate * seconds
+                break
+            spent = float(round((target - self._progress) / rate))
+            self._progress = target
+            if self._epoch + 1 == len(self._work.ends):
+                return end - seconds + spent
+            self._enter(self._epoch + 1)
+            seconds -= spent
+        return None
