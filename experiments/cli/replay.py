@@ -40,13 +40,14 @@ if TYPE_CHECKING:
 def simulate_command(arguments: argparse.Namespace) -> Output:
     """Replay a workload under several policies, each from its last checkpoint."""
     # the report loads pandas, which `reproduce list` does without
-    from goodalloc.experiments.cli.simulate_foresight import FORESIGHT, with_foresight
     from goodalloc.experiments.replay.replay_report import plot_replays, summarise
 
     if arguments.rates is not None:
         from goodalloc.experiments.cli.simulate_rates import simulate_rates_command
 
         return simulate_rates_command(arguments)
+    from goodalloc.experiments.cli.simulate_foresight import FORESIGHT, with_foresight
+
     if arguments.parquet:
         require_extra("parquet", "Argument --parquet")
     policies = tuple(dict.fromkeys(flat(arguments.policies or [DEFAULT_POLICIES])))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from goodalloc.experiments.replay.replay_task import ReplayTask
 from goodalloc.experiments.studies.hindsight.known_task import KnownTask
 from goodalloc.solvers.policies.policy import Terms
 
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from goodalloc.experiments.hindsight.known_replay import Foresight
-    from goodalloc.solvers.policies.policy import Knows
+    from goodalloc.experiments.replay.replay_task import ReplayTask
 
 #: What each of them knows.
 FORESIGHT: Mapping[str, Foresight] = {
@@ -30,8 +29,8 @@ class ForesightTask(KnownTask):
     @property
     def terms(self) -> Terms:
         """What the policy is told, and who chooses the batch sizes."""
-        knows: Knows = "true remaining"
-        return Terms(knows, self.setting.batch_sizes.replace("policy", "adaptive"))
+        own = self.setting.batch_sizes
+        return Terms("true remaining", "adaptive" if own == "policy" else own)
 
 
 def with_foresight(task: ReplayTask) -> ReplayTask:
@@ -57,8 +56,7 @@ def with_foresight(task: ReplayTask) -> ReplayTask:
             f"Policy '{task.policy}' knows one type of GPU and the cluster has "
             f"{', '.join(cluster.gpu_types)}; expected one."
         )
-    given: dict[str, Any] = {name: getattr(task, name) for name in ReplayTask.__match_args__}
-    given |= {"setting": replace(task.setting, knowledge="profiled"), "gaps": False}
-    known = ForesightTask(**given, foresight=FORESIGHT[task.policy])
+    told = {"setting": replace(task.setting, knowledge="profiled"), "gaps": False}
+    known = ForesightTask(**vars(task) | told, foresight=FORESIGHT[task.policy])
     known.made_policy()  # refuses what it cannot serve before anything is written
     return known

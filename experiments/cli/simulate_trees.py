@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from goodalloc.data.topology.topology_file import read_wishes
-from goodalloc.experiments.replay.replay_task import ReplayTask
 from goodalloc.experiments.topology.tree_replay import TreeReplay
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from goodalloc.experiments.replay.replay_task import ReplayTask
 
 
 def on_tree(tasks: Sequence[ReplayTask], tree: str) -> list[ReplayTask]:
@@ -32,8 +33,7 @@ def on_tree(tasks: Sequence[ReplayTask], tree: str) -> list[ReplayTask]:
     wishes = read_wishes(tree, cluster, jobs)
     found: list[ReplayTask] = []
     for task in tasks:
-        given: dict[str, Any] = {name: getattr(task, name) for name in ReplayTask.__match_args__}
-        replay = TreeReplay(**given, wishes=wishes)
+        replay = TreeReplay(**vars(task), wishes=wishes)
         replay.made_policy()  # refuses unknown names before anything is written
         found.append(replay)
     return found
