@@ -50,7 +50,6 @@ ROOMS = {
         "mode_rounds",
         "node_indexed",
         "pods",
-        "certificates",
         "sia_and_synergy",
         "parameter_servers",
         "gavel",
@@ -59,6 +58,7 @@ ROOMS = {
         "hindsight",
         "making_room",
         "topology",
+        "certificates",
         "exported",
     ),
     "solvers": (

@@ -190,6 +190,7 @@ def add_verify(parser: argparse.ArgumentParser) -> None:
         help="write the instance with all models and rules spelt out, as the stand-alone "
         "checker reads it",
     )
+    parser.add_argument("--tree", metavar="FILE", help="a topology file: the round on this tree")
 
 
 def add_demo(parser: argparse.ArgumentParser) -> None:
@@ -305,6 +306,12 @@ def add_topology(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=number(0.0), help="time limit (default: none)")
     parser.add_argument("--gap", type=number(0.0), default=DEFAULT_GAP, help="default: 1e-9")
     parser.add_argument("--out", metavar="FILE", help="file of the allocation (default: none)")
+    parser.add_argument(
+        "--certificate",
+        metavar="FILE",
+        help="prove by prices how far the allocation is from the optimum, within the same limits, "
+        "and write them, for `goodalloc verify --tree`",
+    )
 
 
 def add_view(parser: argparse.ArgumentParser) -> None:

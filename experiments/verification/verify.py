@@ -2,10 +2,9 @@
 
     python verify.py INSTANCE ALLOCATION CERTIFICATE [--exact] [--json]
 
-This file needs only `verify_round.py`, `verify_utilities.py` and `verify_prices.py` beside it:
-nothing else of goodalloc, and no solver. INSTANCE has all models and rules resolved, as `goodalloc
-verify --resolved FILE` writes it. `data/FORMAT.md` describes the files,
-`formulations/CERTIFICATE.md` the proof. Exit code 0: verified; 1: not; 2: a file cannot be read.
+It needs NumPy and the files that it imports beside it, and no solver. INSTANCE has all models and
+rules resolved, as `goodalloc verify --resolved FILE` writes it. `formulations/CERTIFICATE.md` has
+the proof, `data/FORMAT.md` the files. Exit code 0: verified; 1: not; 2: a file cannot be read.
 """
 
 import hashlib
@@ -22,6 +21,7 @@ import numpy as np
 PACKAGE = f"{__package__}." if __package__ else ""  # empty if this file is run by itself
 verify_prices: Any = importlib.import_module(f"{PACKAGE}verify_prices")
 verify_round: Any = importlib.import_module(f"{PACKAGE}verify_round")
+verify_tree: Any = importlib.import_module(f"{PACKAGE}verify_tree")
 verify_utilities: Any = importlib.import_module(f"{PACKAGE}verify_utilities")
 checked, fields = verify_round.checked, verify_round.fields
 numbers, require = verify_round.numbers, verify_round.require
@@ -89,11 +89,14 @@ def judge(instance: Any, allocation: Any, certificate: Any, exact: bool) -> Verd
     digest = hashlib.sha256(text.encode()).hexdigest()
     require(c.digest == digest, "Certificate: its digest is not that of the instance.")
     require(c.instance == r.name, f"Certificate: instance is {c.instance[:40]!r}.")
+    r.tree = verify_tree.read_tree(r)
     verify_utilities.choices(r)
+    verify_tree.restrict(r)
     r.utility = verify_utilities.utilities(r)
     rows, modes = verify_round.read_allocation(r, allocation)
     reasons, value = [], 0.0
     try:
+        modes = verify_tree.check(r, rows) or modes
         verify_round.check_allocation(r, rows, modes)
         value = power_mean(allocated(r, rows, modes), r.power)
     except ValueError as error:
@@ -103,8 +106,8 @@ def judge(instance: Any, allocation: Any, certificate: Any, exact: bool) -> Verd
         reasons.append(f"A bound of {bound!r} is proved; {c.bound!r} is claimed.")
     reasons += misstated(allocation, value) if value else []
     known = value or math.nan
-    numbers_found = (known, 3 * ERROR * known, bound, c.bound, 1 - known / bound)
-    return Verdict(not reasons, tuple(reasons), value > 0, *numbers_found)
+    found = (value > 0, known, 3 * ERROR * known, bound, c.bound, 1 - known / bound)
+    return Verdict(not reasons, tuple(reasons), *found)
 
 
 def misstated(document: Any, value: float) -> list[str]:
@@ -157,12 +160,8 @@ def prove(r: Any, c: Any, value: float, exact: bool) -> float:
             costs = np.where(u <= c.bound, 1.0, 0.0) if infinite else cost(here, p, leaf.reference)
             prices = verify_prices.read_prices(r, leaf.prices)
             least = verify_prices.leaf_cost(r, prices, costs, may, exact)
-            proved = (
-                highest(least / n, p, leaf.reference)
-                if not infinite
-                else (c.bound if least > (0 if p < 0 else n - 1) else math.inf)
-            )
-            bound = max(bound, proved)
+            met = c.bound if least > (0 if p < 0 else n - 1) else math.inf
+            bound = max(bound, met if infinite else highest(least / n, p, leaf.reference))
         else:
             split = fields("Split", node, "split")
             chosen, own = split_choices(r, split)

@@ -2,8 +2,8 @@
 
     python verify_columns.py ROUND.parquet ALLOCATION.csv CERTIFICATE.json [--json]
 
-This file needs NumPy, pyarrow to read Parquet, and `verify.py`, `verify_round.py`,
-`verify_utilities.py` and `verify_prices.py` beside it: nothing else of goodalloc, and no solver.
+This file needs NumPy, pyarrow to read Parquet, and `verify.py` and the files that it needs beside
+it: nothing else of goodalloc, and no solver.
 The cluster counts as one pool of G GPUs, so that for any price *λ* of a GPU and every allocation
 
     sum of c(u_j) >= sum over jobs of the least (c(u_jk) + λ k) - λ G                            (1)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 PACKAGE = f"{__package__}." if __package__ else ""  # empty if this file is run by itself
+verify_domains: Any = importlib.import_module(f"{PACKAGE}verify_domains")
 verify_round: Any = importlib.import_module(f"{PACKAGE}verify_round")
 checked, fields = verify_round.checked, verify_round.fields
 numbers, require = verify_round.numbers, verify_round.require
@@ -59,6 +60,7 @@ def read_prices(r: Any, given: Any) -> Any:
         value.pieces = read_seeds("pieces", value.pieces, rooms)
         value.distributed = read_seeds("distributed", value.distributed, rooms)
     p.parts = read_seeds("parts", p.parts, [[r.fine.gpu]] * groups)
+    verify_domains.read_prices(r, p)
     right = len(p.resources) == groups and {len(row) for row in p.resources} == {width}
     require(right, "Prices: resources are not a number for every group and resource.")
     require(len(p.stays) == r.entry_job.size, "Prices: stays are not one for every entry.")
@@ -95,7 +97,8 @@ def leaf_cost(r: Any, p: Any, costs: Any, may: Any, exact: bool) -> Any:
         costs = np.floor(np.ldexp(np.clip(costs, -q.size, q.size), q.exponent)).astype(q.dtype)
     least = np.where(may, costs + payments(r, q, may.shape[2]), q.big).min(axis=(1, 2))
     least = np.minimum.reduceat(least, r.first)
-    return Fraction(sum(least.tolist()) - gifts(r, q, may[r.at, 1, 0])) / q.scale
+    given = gifts(r, q, may[r.at, 1, 0]) + verify_domains.gifts(r, q, may[r.at, 1, 0])
+    return Fraction(sum(least.tolist()) - given) / q.scale
 
 
 def whole_numbers(r: Any, p: Any, cost: float, width: int, exact: bool) -> Any:
@@ -107,7 +110,7 @@ def whole_numbers(r: Any, p: Any, cost: float, width: int, exact: bool) -> Any:
         + r.has[g, 0] * most(p.parts[g], [r.fine.gpu])
         for g in groups
     ]
-    total = width * max(size) + math.fsum(map(abs, p.stays))
+    total = width * max(size) + math.fsum(map(abs, p.stays)) + verify_domains.most(r, p, width)
     # a choice that costs more than the cheapest plus all payments is not the least: clip it
     q = SimpleNamespace(size=float(3 * total + cost))
     q.exponent, q.dtype = (1074, object) if exact else (58 - math.frexp(q.size)[1], np.int64)
@@ -132,12 +135,13 @@ def whole_numbers(r: Any, p: Any, cost: float, width: int, exact: bool) -> Any:
     one = r.fine.taken(np.arange(len(r.types)), np.ones(len(r.types)))[:, :1]
     q.share = np.array([at(part, one) for part in parts], dtype=q.dtype)
     q.gpu = [int(part[-1]) for part in parts]
+    verify_domains.whole(q, p, lambda x: int(Fraction(x) * q.scale))
     return q
 
 
 def payments(r: Any, q: Any, width: int) -> Any:
     """Return the least payment of every choice over the places of its pieces."""
-    pay = np.zeros((len(r.types), 2, width), dtype=q.dtype)
+    pay, piece = np.zeros((len(r.types), 2, width), dtype=q.dtype), np.zeros((2, 0), dtype=q.dtype)
     for kind in range(len(r.types)):
         piece = np.full((2, width), q.big, dtype=q.dtype)
         for g in range(len(r.groups)):
@@ -147,8 +151,10 @@ def payments(r: Any, q: Any, width: int) -> Any:
             found = np.stack([each + at(table, units) for table in q.tables[g]])
             piece[:, to] = np.minimum(piece[:, to], found)
         nodes = min(r.rules.max_nodes_per_job, int((r.most[kind] > 0) @ r.nodes), width - 1)
-        pay[kind] = piece[0], least_split(piece[1], nodes, q.big)
+        pay[kind] = piece[0], verify_domains.least_split(piece[1], nodes, q.big)
     pays = np.where(pay < q.big, pay, 0)[r.kind]
+    if r.tree:  # where all replicas are of one kind
+        verify_domains.payments(r, q, pays, piece[1])
     stays = q.stays + (r.fine.held * q.prices[r.entry_group]).sum(axis=1)
     stays = stays + r.entry_count * q.share[r.entry_group, r.entry_kind]
     pinned = np.array([job.pinned for job in r.jobs])[r.entry_job]
@@ -227,21 +233,3 @@ def tabulate(room: Any, seeds: Any, extras: Any, dtype: Any) -> Any:
 def at(table: Any, units: Any) -> Any:
     """Return the entries of a table at rows of units; axes of length 1 are ignored."""
     return table[tuple(np.minimum(units, np.array(table.shape) - 1).T)]
-
-
-def least_split(piece: Any, number: int, big: int) -> Any:
-    """Return the least total of 2 to `number` pieces, by the number of replicas."""
-
-    def longer(sums: Any) -> Any:
-        found = np.full_like(sums, big)
-        for k in np.flatnonzero(piece < big).tolist():
-            found[k:] = np.minimum(found[k:], sums[: sums.size - k] + piece[k])
-        return np.minimum(found, big)
-
-    sums = piece if number > 1 else np.full_like(piece, big)
-    for _ in range(number - 2):
-        better = np.minimum(sums, longer(sums))
-        if (better == sums).all():
-            break
-        sums = better
-    return longer(sums)

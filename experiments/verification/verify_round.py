@@ -19,7 +19,9 @@ TYPES = {kind.__name__: kind for kind in (int, float, bool, str, dict, list)}
 #: sign; ? means or null; | separates kinds; a kind that is no type is a literal word.
 OBJECTS = """
 instance format:goodalloc-instance version:int+ name:str cluster:list rules:dict models:dict
-  jobs:list
+  jobs:list topology:dict?=null
+topology levels:list requires:list
+level name:str domains:list uplink_jobs:int?=null
 group name:str nodes:int+ gpus:int gpu_type:str="" resources:dict={}
 rules power:float~|inf|-inf floor:float restart_delay:float max_nodes_per_job:int+
   interference_avoidance:bool fair_share:one_node|packed|one_gpu|least speedup_scale:node|job
@@ -40,8 +42,10 @@ certificate format:goodalloc-certificate version:int+ kind:round instance:str di
   bound:float units:list grid:list tree:dict
 split job:int choices:list inside:dict outside:dict
 leaf reference:float+?=null prices:dict
-prices resources:list=[] values:list=[] stays:list=[] parts:list=[]
+prices resources:list=[] values:list=[] stays:list=[] parts:list=[] domains:list=[]
+  uplinks:list=[] nested:list=[]
 value pieces:list=[] distributed:list=[]
+nested one_node:list levels:list above:float stays:list=[]
 """
 LINES = OBJECTS.strip().replace("\n  ", " ").splitlines()
 SCHEMA = {words[0]: words[1:] for words in map(str.split, LINES)}
@@ -119,7 +123,7 @@ def read_round(document: Any) -> Any:
     replicas of a kind that fit on an empty node of every group.
     """
     r = fields("Instance", document, "instance")
-    r.rules = fields("Rules", r.rules, "rules")
+    r.rules, r.tree = fields("Rules", r.rules, "rules"), None
     r.power, r.idle = float(r.rules.power), r.rules.idle_utility or r.rules.floor
     require(r.power == 0 or abs(r.power) >= 1e-9, "Rules: power is too near 0.")
     r.groups = [fields(f"Group {i}", group, "group") for i, group in enumerate(r.cluster)]
@@ -193,7 +197,8 @@ def read_allocation(r: Any, document: Any) -> Any:
     for job in r.jobs:
         item = f"Job {job.name!r}"
         rows.append(placed(r, item, found.placements.get(job.name, {})))
-        mode = found.modes.get(job.name, "" if rows[-1] else job.modes[0])
+        named = not rows[-1] or r.topology  # on a tree the levels tell the modes
+        mode = found.modes.get(job.name, job.modes[0] if named else "")
         known(f"{item}: mode", [mode], job.modes)
         modes.append(job.modes.index(mode) if rows[-1] else 0)
     return rows, modes

@@ -5,6 +5,11 @@ from .certificate import Split as Split
 from .certificate import Tree as Tree
 from .certificate import certify as certify
 from .certificate import leaf_bound as leaf_bound
+from .domain_values import DomainPrices as DomainPrices
+from .domain_values import DomainValues as DomainValues
+from .domain_values import Held as Held
+from .domain_values import knapsack as knapsack
+from .domain_values import together as together
 from .domination import Standing as Standing
 from .dual_prices import aggregate_prices as aggregate_prices
 from .dual_prices import pattern_prices as pattern_prices
@@ -14,3 +19,8 @@ from .prices import Prices as Prices
 from .prices import WeightedValues as WeightedValues
 from .shared_gpu_relaxation import build_shared as build_shared
 from .shared_gpu_relaxation import shared_prices as shared_prices
+from .tree_prices import TreePriceBound as TreePriceBound
+from .tree_prices import TreePrices as TreePrices
+from .tree_prices import TreeRelaxation as TreeRelaxation
+from .tree_prices import build_tree_relaxation as build_tree_relaxation
+from .tree_standing import TreeStanding as TreeStanding

@@ -12,11 +12,11 @@ from goodalloc.formulations.gpu_rounds.choices import Kind, enumerate_choices
 from goodalloc.formulations.mode_rounds.mode_choices import Fits, enumerate_mode_choices
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool
+    from jaxtyping import Bool, Int
 
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.models.round.instance import Instance
-    from goodalloc.models.support.array_types import Flags
+    from goodalloc.models.support.array_types import Flags, Indices
 
 
 #: What a choice is called whatever list it is in: mode of its job, kind, replicas.
@@ -64,14 +64,23 @@ class Standing:
         found = {self._name(self.kept, i): bool(chosen[i]) for i in kept.tolist()}
         place = {self._name(full, index): index for index in range(mine.size)}
         own = np.array([place[self._name(self.kept, i)] for i in kept.tolist()])
-        fits = Fits(self.instance, full).wherever(own, np.arange(mine.size))
-        stands = fits & (full.utility[own][:, None] >= full.utility)
+        stands = self.fits(full, own) & (full.utility[own][:, None] >= full.utility)
         stands[full.kind[own] == Kind.IDLE] |= full.utility <= self.instance.rules.idle
         for index in range(mine.size):
             name = self._name(full, index)
             if name not in found:
                 found[name] = bool(chosen[kept[int(np.argmax(stands[:, index]))]])
         return tuple(name for name, inside in found.items() if inside)
+
+    def fits(self, full: Choices, own: Int[Indices, " kept"]) -> Bool[Flags, "kept all"]:
+        """Return whether each kept choice of a job fits wherever each of all its choices does.
+
+        Parameters
+        ----------
+        full, own
+            All choices of the job, and the indices of the kept ones among them.
+        """
+        return Fits(self.instance, full).wherever(own, np.arange(len(full)))
 
     def _name(self, choices: Choices, index: int) -> Name:
         mode = int(choices.mode[index] - self.instance.first_mode[choices.job[index]])

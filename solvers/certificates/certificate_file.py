@@ -13,6 +13,7 @@ from goodalloc.formulations.certificates.domination import Standing
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
 
     import numpy as np
     from numpy.typing import NDArray
@@ -51,25 +52,50 @@ def write_certificate(certificate: Certificate, path: str | os.PathLike[str]) ->
 def certificate_to_dict(certificate: Certificate) -> Document:
     """Return a certificate as a JSON document; see `data/FORMAT.md`."""
     bounds = certificate.bounds
+    standing = Standing(bounds.instance, bounds.choices)
+    return certificate_document(
+        certificate, instance_digest(bounds.instance), standing, prices_to_dict
+    )
+
+
+def certificate_document(
+    certificate: Certificate,
+    digest: str,
+    standing: Standing,
+    price_document: Callable[[Prices], Document],
+) -> Document:
+    """Return a certificate as a JSON document.
+
+    Parameters
+    ----------
+    certificate
+        The certificate.
+    digest
+        Digest of the round that it is of.
+    standing
+        All choices of the round.
+    price_document
+        Function that returns the prices of a leaf as a document.
+    """
+    bounds = certificate.bounds
     instance = bounds.instance
     units = bounds.linear_units.tolist()
     if instance.shares_gpus:
         units[0] = bounds.pieces.share_unit
-    standing = Standing(instance, bounds.choices)
     return {
         "format": CERTIFICATE_FORMAT,
         "version": VERSION,
         "kind": "round",
         "instance": instance.name,
-        "digest": instance_digest(instance),
+        "digest": digest,
         "bound": pack_number(certificate.bound),
         "units": units,
         "grid": bounds.grid.unit.tolist(),
-        "tree": _tree(certificate.tree, standing),
+        "tree": _tree(certificate.tree, standing, price_document),
     }
 
 
-def _tree(tree: Tree, standing: Standing) -> Document:
+def _tree(tree: Tree, standing: Standing, price_document: Callable[[Prices], Document]) -> Document:
     """Return a case and the cases it was split into as a document, without recursion."""
     root: Document = {}
     waiting: list[tuple[Tree, Document]] = [(tree, root)]
@@ -78,7 +104,7 @@ def _tree(tree: Tree, standing: Standing) -> Document:
         if isinstance(node, Leaf):
             if math.isfinite(node.measure.power):
                 document["reference"] = node.measure.mark
-            document["prices"] = _prices(node.prices)
+            document["prices"] = price_document(node.prices)
             continue
         document["job"] = node.job
         document["choices"] = [list(name) for name in standing.named(node.job, node.chosen)]
@@ -88,7 +114,8 @@ def _tree(tree: Tree, standing: Standing) -> Document:
     return root
 
 
-def _prices(prices: Prices) -> Document:
+def prices_to_dict(prices: Prices) -> Document:
+    """Return the prices of a leaf as a document; see `data/FORMAT.md`."""
     document: Document = {}
     if prices.resources is not None and prices.resources.any():
         document["resources"] = prices.resources.tolist()

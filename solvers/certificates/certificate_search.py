@@ -34,6 +34,8 @@ from goodalloc.solvers.certificates.choice_relaxation import relaxation_of
 from goodalloc.solvers.interface.stop import proves
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from goodalloc.formulations.certificates.certificate import Tree
     from goodalloc.formulations.gpu_rounds.choices import Choices
     from goodalloc.models.round.instance import Instance
@@ -163,7 +165,12 @@ def bounds_of(instance: Instance) -> PriceBound:
 
 
 def search_certificate(
-    bounds: PriceBound, known: float, watch: Watch, *, most_leaves: int = MOST_LEAVES
+    bounds: PriceBound,
+    known: float,
+    watch: Watch,
+    *,
+    most_leaves: int = MOST_LEAVES,
+    relaxation: Callable[[], ChoiceRelaxation] | None = None,
 ) -> Certificate:
     """Return the strongest certificate found within limits.
 
@@ -178,8 +185,11 @@ def search_certificate(
         then.
     most_leaves
         Most leaves; 1 for no split.
+    relaxation
+        Function that returns the relaxation whose dual values are prices; that of
+        `relaxation_of` if None.
     """
-    search = _Search(bounds, known, watch)
+    search = _Search(bounds, known, watch, relaxation or (lambda: relaxation_of(bounds, watch)))
     with suppress(KeyboardInterrupt):
         search.run(most_leaves)
     return Certificate(bounds, search.root.tree(), known, search.root.bound_of_leaves())
@@ -192,6 +202,7 @@ class _Search:
     bounds: PriceBound
     known: float
     watch: Watch
+    relaxation: Callable[[], ChoiceRelaxation]
     root: Case = field(init=False)
     _relaxation: ChoiceRelaxation = field(init=False)
 
@@ -202,7 +213,7 @@ class _Search:
         leaf = Leaf(Measure(power, cap), Prices())  # each job alone
         bound = leaf_bound(self.bounds, leaf, self.known, allowed)
         self.root = Case(allowed, bound, leaf)
-        self._relaxation = relaxation_of(self.bounds, self.watch)
+        self._relaxation = self.relaxation()
 
     def _measure(self, allowed: Flags) -> Measure:
         instance = self.bounds.instance

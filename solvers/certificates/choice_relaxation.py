@@ -112,6 +112,10 @@ class ChoiceRelaxation:
         """Return the prices that the duals of the rows stand for."""
         raise NotImplementedError
 
+    def extended(self, prices: Prices, weights: Floats) -> Prices:
+        """Return prices with those of the cuts that `tighten` added, by their dual values."""
+        return with_cuts(self.instance, prices, self._cuts, weights)
+
     def find_cuts(self) -> None:
         """Let `tighten` find value cuts."""
         self._finder = CutFinder(self.instance, self.choices, self.bounds.grid, self.watch)
@@ -130,11 +134,15 @@ class ChoiceRelaxation:
         if cut is None:
             return False
         self._cuts.append(cut)
+        self.add_cut(cut)
+        return True
+
+    def add_cut(self, cut: Cut) -> None:
+        """Add the row of a cut."""
         used = np.flatnonzero(cut.coefficient)
         self._solver.addRow(
             -math.inf, cut.upper, used.size, used.astype(np.int32), cut.coefficient[used]
         )
-        return True
 
     def solve(self, cost: Floats) -> Relaxed | None:
         """Return an optimum; None where none is found in time.
@@ -167,7 +175,7 @@ class ChoiceRelaxation:
             self._charge(NO_CHOICE)
         rows = self.program.num_rows
         weights = np.maximum(-duals[rows:], 0.0)
-        prices = with_cuts(self.instance, self.prices(duals[:rows]), self._cuts, weights)
+        prices = self.extended(self.prices(duals[:rows]), weights)
         return Relaxed(values[:size], prices.times(1.0 / scale))
 
     def _charge(self, price: float) -> None:

@@ -11,6 +11,8 @@ from goodalloc.data.topology.topology_file import read_topology
 from goodalloc.experiments.cli.output import FAILED, Output, check_distinct, check_target
 from goodalloc.experiments.cli.rounds.columns import require_reader
 from goodalloc.experiments.reporting.report import text_table
+from goodalloc.solvers.certificates.tree_certificate import certify_tree
+from goodalloc.solvers.certificates.tree_certificate_file import write_tree_certificate
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.topology.exact_tree import flat_optimum, solve_tree, tree_result
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
 def topology_command(arguments: argparse.Namespace) -> Output:
     """Decide a round on a tree; exit code 1 if no allocation is found."""
     check_target(arguments.out)
-    check_distinct(arguments.file, arguments.tree, arguments.out)
+    check_target(arguments.certificate)
+    check_distinct(arguments.file, arguments.tree, arguments.out, arguments.certificate)
     require_reader(arguments.file)
     instance = read_round(arguments.file)
     for job in instance.jobs:
@@ -46,12 +49,21 @@ def topology_command(arguments: argparse.Namespace) -> Output:
             return Output("no optimum without the tree was found within the time limit", {}, FAILED)
         placed = greedy_placement(round_, wanted, arguments.placement)
         result = tree_result(round_, arguments.placement, placed, math.inf, source="", watch=watch)
-    if arguments.out is not None and result.allocation is not None:
+    if result.allocation is None:
+        return _topology_output(round_, result, None)
+    certified, written = None, [arguments.out, arguments.certificate]
+    if arguments.certificate is not None:
+        certificate = certify_tree(round_, result.fitness, stop)
+        certified = certificate.bound
+        write_tree_certificate(certificate, arguments.certificate)
+    if arguments.out is not None:
         write_allocation(result.allocation, round_.instance, arguments.out)
-    return _topology_output(round_, result, arguments.out)
+    output = _topology_output(round_, result, certified)
+    text = [output.text, *(f"written {path}" for path in written if path is not None)]
+    return Output("\n".join(text), output.data)
 
 
-def _topology_output(round_: TopologyRound, result: Result, out: str | None) -> Output:
+def _topology_output(round_: TopologyRound, result: Result, certified: float | None) -> Output:
     """Return a result as text and data."""
     allocation = result.allocation
     bounded = math.isfinite(result.bound)
@@ -82,13 +94,17 @@ def _topology_output(round_: TopologyRound, result: Result, out: str | None) -> 
     ran = current.job_replicas > 0
     data["moved"] = int((ran & ~allocation.unchanged(current)).sum())
     moves = f"{data['moved']} of {int(ran.sum())} running jobs move or stop, " if ran.any() else ""
-    written = "" if out is None else f"\nwritten {out}"
+    proved = ""
+    if certified is not None:
+        data["certified_bound"] = certified
+        gap = certified / result.fitness - 1
+        proved = f"\ncertificate: no allocation is above {certified:.6g}, gap {gap:.1e}"
     source = f" (by {result.bound_source})" if result.bound_source else ""
     proof = f"bound {result.bound:.6g}{source}, gap {result.gap:.1e}"
     return Output(
         f"{text_table(rows, tuple(rows[0]))}\n\n{result.status}: fitness {result.fitness:.6g}, "
         f"{proof if bounded else 'without a bound'}, {result.starved} of "
         f"{round_.instance.num_jobs} jobs hold nothing, {moves}"
-        f"{result.solve_seconds:.2g} s{written}",
+        f"{result.solve_seconds:.2g} s{proved}",
         data,
     )

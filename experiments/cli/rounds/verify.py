@@ -20,6 +20,7 @@ from goodalloc.data.gavel.time_sharing_file import (
 from goodalloc.data.rounds.any_round import PARQUET
 from goodalloc.data.rounds.benchmark_set import find_instance
 from goodalloc.data.rounds.column_file import read_columns
+from goodalloc.data.topology.topology_file import read_topology
 from goodalloc.experiments.cli.output import (
     FAILED,
     Output,
@@ -41,13 +42,13 @@ from goodalloc.experiments.verification import (
     verify_time_shares,
 )
 from goodalloc.solvers.certificates.certificate_file import CERTIFICATE_FORMAT
+from goodalloc.solvers.certificates.resolved_tree import resolved_to_dict, write_resolved
 from goodalloc.solvers.gavel.share_certificate_file import read_share_certificate
 
 if TYPE_CHECKING:
     import argparse
 
     from goodalloc.data.documents.json_file import Document
-    from goodalloc.models.round.instance import Instance
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ def verify_certificate(
     *,
     exact: bool = False,
     resolved: str | os.PathLike[str] | None = None,
+    tree: str | os.PathLike[str] | None = None,
 ) -> CertificateVerdict:
     """Check a certificate of a round, a trace or time shares with the stand-alone checkers.
 
@@ -98,12 +100,14 @@ def verify_certificate(
         Whether to calculate in rational numbers (smaller rounds).
     resolved
         File for the instance that was checked, with all models and rules spelt out.
+    tree
+        Topology file of a round on a tree.
 
     Raises
     ------
     ValueError
         If a file cannot be read, is malformed, or is of another problem, or `resolved` is given for
-        a trace or time shares, which have no models.
+        a trace or time shares, which have no models, or `tree` for what is no round of jobs.
 
     Examples
     --------
@@ -117,9 +121,11 @@ def verify_certificate(
     True
     """
     if os.fspath(problem).endswith(PARQUET):
+        _refuse_tree(tree, "a round in columns has")
         return _verify_columns(problem, answer, certificate, exact=exact, resolved=resolved)
     found = read_document(certificate, (CERTIFICATE_FORMAT, BOUND_FORMAT, LATE_FORMAT))
     if found["format"] in (BOUND_FORMAT, LATE_FORMAT):
+        _refuse_tree(tree, "traces have")
         if exact or resolved is not None:
             raise ValueError(
                 "arguments --exact and --resolved: a bound on whole traces is checked in floating "
@@ -127,14 +133,24 @@ def verify_certificate(
             )
         return _verify_trace(problem, answer, found)
     if found.get("kind") == "time shares":
+        _refuse_tree(tree, "time shares have")
         if resolved is not None:
             raise ValueError("argument --resolved: time shares have no models; expected none.")
         return _verify_shares(problem, answer, certificate, exact=exact)
     instance = find_instance(os.fspath(problem))
-    verdict = _verify_round(instance, answer, found, exact=exact)
-    if resolved is not None:
+    round_ = None if tree is None else read_topology(tree, instance)
+    document = instance_to_dict(instance) if round_ is None else resolved_to_dict(round_)
+    verdict = _verify_round(document, answer, found, exact=exact)
+    if resolved is not None and round_ is not None:
+        write_resolved(round_, resolved)
+    elif resolved is not None:
         write_instance(instance, resolved)
     return verdict
+
+
+def _refuse_tree(tree: object, what: str) -> None:
+    if tree is not None:
+        raise ValueError(f"argument --tree: {what} no tree; expected none.")
 
 
 def verify_command(arguments: argparse.Namespace) -> Output:
@@ -142,7 +158,11 @@ def verify_command(arguments: argparse.Namespace) -> Output:
     check_target(arguments.resolved)
     if arguments.resolved is not None:
         check_distinct(
-            arguments.file, arguments.allocation, arguments.certificate, arguments.resolved
+            arguments.file,
+            arguments.allocation,
+            arguments.certificate,
+            arguments.tree,
+            arguments.resolved,
         )
     verdict = verify_certificate(
         arguments.file,
@@ -150,6 +170,7 @@ def verify_command(arguments: argparse.Namespace) -> Output:
         arguments.certificate,
         exact=arguments.exact,
         resolved=arguments.resolved,
+        tree=arguments.tree,
     )
     text = verdict.text
     if arguments.resolved is not None:
@@ -158,14 +179,14 @@ def verify_command(arguments: argparse.Namespace) -> Output:
 
 
 def _verify_round(
-    found: Instance,
+    document: Document,
     answer: str | os.PathLike[str],
     certificate: Document,
     *,
     exact: bool,
 ) -> CertificateVerdict:
-    """Check a certificate of a round; shipped names and models are resolved first."""
-    instance = json.loads(json.dumps(instance_to_dict(found)))
+    """Check a certificate of a round, all of whose models and rules are spelt out."""
+    instance = json.loads(json.dumps(document))
     allocation = read_document(answer, (ALLOCATION_FORMAT, RESULT_FORMAT))
     verdict = verify.verify(instance, allocation, certificate, exact=exact)
     return CertificateVerdict(verdict.verified, verdict.text, verdict.data)

@@ -45,7 +45,14 @@ from tests.support.random_instances import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-FILES = ("verify.py", "verify_round.py", "verify_utilities.py", "verify_prices.py")
+FILES = (
+    "verify.py",
+    "verify_round.py",
+    "verify_tree.py",
+    "verify_utilities.py",
+    "verify_prices.py",
+    "verify_domains.py",
+)
 
 FAMILIES = (random_instance, random_mode_instance, random_share_instance, random_pod_instance)
 
@@ -295,7 +302,7 @@ def test_a_round_is_checked_in_seconds(jobs: int, nodes: int, seconds: float) ->
 
 
 def test_the_checker_runs_by_itself(repository: Path, tmp_path: Path) -> None:
-    """Its four files in a folder of their own; exit codes and both forms of the verdict."""
+    """Its six files in a folder of their own; exit codes and both forms of the verdict."""
     instance = random_instance(3, power=-1.0)
     best = solve_brute_force(instance, break_ties=False).allocation
     assert best is not None

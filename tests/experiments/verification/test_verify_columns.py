@@ -27,6 +27,7 @@ from goodalloc.models.round.rules import Rules
 from goodalloc.solvers.certificates.column_certificate import write_column_certificate
 from goodalloc.solvers.columns.solver import solve_columns
 from goodalloc.solvers.exact.brute_force import solve_brute_force
+from tests.experiments.verification.test_verify import FILES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -219,13 +220,12 @@ def test_jobs_with_modes_have_no_certificate(tmp_path: Path) -> None:
 
 
 def test_the_checker_runs_with_its_own_files_alone(repository: Path, tmp_path: Path) -> None:
-    """Without the package: five files, NumPy and pyarrow."""
+    """Without the package: its own file and those of `verify.py`, NumPy and pyarrow."""
     paths = files(tmp_path, generate_columns(3, 60, 12, 4, state="disturbed"))
     alone = tmp_path / "alone"
     alone.mkdir()
-    names = ("verify_columns", "verify", "verify_round", "verify_utilities", "verify_prices")
-    for name in names:
-        shutil.copy(repository / "experiments" / "verification" / f"{name}.py", alone)
+    for name in ("verify_columns.py", *FILES):
+        shutil.copy(repository / "experiments" / "verification" / name, alone)
     command = [sys.executable, str(alone / "verify_columns.py"), *map(str, paths)]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, cwd=alone, env={"PATH": ""}

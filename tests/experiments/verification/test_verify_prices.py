@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from goodalloc.experiments.verification import verify_round, verify_utilities
+from goodalloc.experiments.verification.verify_domains import least_split
 from goodalloc.experiments.verification.verify_prices import (
     at,
     gifts,
-    least_split,
     node_value,
     payments,
     read_prices,

@@ -1,0 +1,80 @@
+"""Commands `topology --certificate` and `verify --tree`: written, checked, and refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from goodalloc.data.files.instance import write_instance
+from goodalloc.data.topology.topology_file import write_topology
+from goodalloc.data.topology.tree_rounds import generate_on_tree
+from goodalloc.experiments.cli.main import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A round, its tree, an allocation and its certificate."""
+    folder = tmp_path_factory.mktemp("tree")
+    round_ = generate_on_tree(1, 16, load=0.5)
+    write_instance(round_.instance, folder / "round.json")
+    write_topology(round_, folder / "tree.json")
+    names = ("round.json", "tree.json", "--out", "best.json", "--certificate", "proof.json")
+    command = [str(folder / name) if name.endswith("json") else name for name in names]
+    assert main(["topology", *command]) == 0
+    return folder
+
+
+def _verify(folder: Path, *more: str) -> int:
+    return main(["verify", *(str(folder / f"{x}.json") for x in ("round", "best", "proof")), *more])
+
+
+def test_a_certificate_is_verified(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the command, with rational numbers too."""
+    for exact in ([], ["--exact"]):
+        assert _verify(files, "--tree", str(files / "tree.json"), *exact) == 0
+        assert "verified       True" in capsys.readouterr().out
+
+
+def test_the_checker_alone_verifies_the_resolved_round(files: Path, repository: Path) -> None:
+    """By its own files, from the round with all models and speeds spelt out."""
+    tree, resolved = str(files / "tree.json"), files / "resolved.json"
+    assert _verify(files, "--tree", tree, "--resolved", str(resolved)) == 0
+    script = repository / "experiments" / "verification" / "verify.py"
+    arguments = [resolved, files / "best.json", files / "proof.json"]
+    done = subprocess.run(
+        [sys.executable, script, *arguments], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(resolved.read_text())["topology"]["levels"][0]["name"] == "island"
+
+
+def test_a_scheduler_is_judged_by_the_same_bound(
+    files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Best fit loses something, and its certificate tells how much at most."""
+    paths = [str(files / name) for name in ("round.json", "tree.json")]
+    out = ["--out", str(tmp_path / "a.json"), "--certificate", str(tmp_path / "c.json"), "--json"]
+    found = []
+    for placement in ("exact", "best_fit"):
+        assert main(["topology", *paths, "--placement", placement, *out]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    exact, greedy = found
+    assert greedy["fitness"] < exact["fitness"] <= exact["certified_bound"]
+    assert greedy["certified_bound"] == pytest.approx(exact["certified_bound"], rel=1e-9)
+    files_of = [str(files / "round.json"), str(tmp_path / "a.json"), str(tmp_path / "c.json")]
+    assert main(["verify", *files_of, "--tree", str(files / "tree.json")]) == 0
+
+
+def test_without_its_tree_a_certificate_is_refused(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its digest is that of the round on the tree; traces and time shares have no tree."""
+    assert _verify(files) == 1
+    assert "digest" in capsys.readouterr().out
