@@ -6,6 +6,7 @@ pays more than the largest values below; `formulations/CERTIFICATE.md` has the p
 """
 
 import importlib
+import math
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,10 @@ verify_round: Any = importlib.import_module(f"{PACKAGE}verify_round")
 verify_tree: Any = importlib.import_module(f"{PACKAGE}verify_tree")
 checked, fields = verify_round.checked, verify_round.fields
 numbers, require = verify_round.numbers, verify_round.require
+
+
+#: Most GPUs of a domain with nested prices, whose tables grow with their square.
+MOST_GPUS = 4096
 
 
 def read_prices(r: Any, p: Any) -> None:
@@ -35,6 +40,8 @@ def read_prices(r: Any, p: Any) -> None:
         one.stays = numbers("Prices: nested stays", one.stays or [0.0] * r.entry_job.size)
         right = 0 < len(one.levels) <= len(levels) + 1 and len(one.stays) == r.entry_job.size
         require(right, "Prices: nested has other levels or entries.")
+        gpus = largest(r, one)
+        require(gpus <= MOST_GPUS, f"Prices: nested of domains of {gpus} GPUs are too many.")
 
 
 def sizes(item: str, seeds: Any) -> list[tuple[int, float]]:
@@ -47,13 +54,18 @@ def sizes(item: str, seeds: Any) -> list[tuple[int, float]]:
 
 
 def most(r: Any, p: Any, width: int) -> float:
-    """Return an upper bound on what a choice pays for the tree."""
-    number = max(width, int(r.nodes.sum()))
-    seeds = [x for level in p.domains for _, x in level] + p.uplinks
+    """Return an upper bound on what a choice pays for the tree, and on the value of a domain."""
+    nodes = max(width, int(r.nodes.sum()))
+    total = nodes * math.fsum([*(x for level in p.domains for _, x in level), *p.uplinks])
     for one in p.nested:
-        seeds += [x for level in (one.one_node, *one.levels) for _, x in level] + [one.above]
-        seeds += one.stays
-    return number * float(sum(seeds))
+        seeds = [x for level in (one.one_node, *one.levels) for _, x in level]
+        total += max(width, largest(r, one)) * math.fsum([*seeds, one.above, *one.stays])
+    return total
+
+
+def largest(r: Any, nested: Any) -> int:
+    """Return the GPUs of the largest domain of the highest level with nested prices."""
+    return int(np.bincount(r.tree.domain[len(nested.levels)], r.tree.gpus).max())
 
 
 def whole(q: Any, p: Any, rounded: Any) -> None:

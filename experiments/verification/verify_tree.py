@@ -36,10 +36,11 @@ def read_tree(r: Any) -> Any:
     tree.requires = np.array(numbers("Topology: requires", tree.requires, "int"))
     require(tree.requires.size == jobs, "Topology: requires is not a level for every job.")
     require(r.rules.interference_avoidance, "Topology: expected interference_avoidance.")
-    places = len(tree.domain) - 1
+    places, names = len(tree.domain) - 1, [*(level.name for level in tree.levels), "cluster"]
     alone = r.types == [""] and r.demand.shape == (1, 1) and r.demand[0, 0] == 1
-    right = len(r.rows) == jobs * places and (np.diff(r.first) == places).all()
+    right = all([*job.modes] == names for job in r.jobs)  # the digest knows no order
     require(alone and right, "Topology: expected a mode of one GPU for every job and level.")
+    require(tree.requires.max() <= places, "Topology: a job requires a level that does not exist.")
     tree.level, tree.gpus = (
         np.tile(np.arange(1, places + 1), jobs),
         r.has[r.group_of, 0].astype(int),

@@ -245,10 +245,12 @@ class TreePriceBound(PriceBound):
     def _pieces_within(self) -> dict[int, PiecePrices]:
         """Charges of the pieces of jobs on several nodes, by the level that is to hold them."""
         levels = level_of_choices(self.round_, self.choices)[self.choices.of(Kind.SEVERAL_NODES)]
+        # pinned jobs may span more nodes, and do not matter here
+        jobs = tuple(replace(job, placement=(), mode="") for job in self.instance.jobs)
         found = {}
         for level in np.unique(levels).tolist():
-            rules = replace(self.instance.rules, max_nodes_per_job=self.most_nodes(level))
-            instance = self.instance.replace(rules=rules)
+            rules = self.instance.rules.replace(max_nodes_per_job=self.most_nodes(level))
+            instance = self.instance.replace(rules=rules, jobs=jobs)
             found[level] = PiecePrices(instance, self.choices, self.grid)
         return found
 

@@ -102,6 +102,7 @@ def test_a_changed_file_is_refused() -> None:
         (lambda tree: tree["levels"].pop(), "a mode of one GPU for every job and level"),
         (lambda tree: tree["levels"][0].update(domains=[-1] * 16), "domains is -1"),
         (lambda tree: tree.update(more=1), "key 'more' is unknown"),
+        (lambda tree: tree["requires"].__setitem__(0, 5), "requires a level that does not exist"),
     ]
     for change, reason in changes:
         changed = copy.deepcopy(instance)
@@ -170,3 +171,63 @@ def test_a_certificate_bounds_any_allocation() -> None:
     assert verdict.verified
     assert verdict.gap > 0.5
     assert verdict.bound == pytest.approx(best, rel=1e-9)
+
+
+def test_many_gpus_on_few_nodes_do_not_overflow() -> None:
+    """Nested prices of a node of 256 GPUs, for jobs of one GPU, as whole numbers."""
+    rules = Rules(
+        power=1.0,
+        floor=0.0,
+        idle_utility=0.1,
+        restart_delay=0.0,
+        fair_share="one_gpu",
+        speedup_scale="job",
+    )
+    jobs = tuple(Job(f"job-{i}", SpeedupTable((1.0,), ()), max_replicas=1) for i in range(512))
+    instance = Instance(Cluster.uniform(nodes=2, gpus=256), jobs, rules)
+    round_ = TopologyRound(instance, Topology((), ()))
+    nothing = Allocation.from_placements([()] * 512, 2)
+    instance_file, allocation, claim = tree_documents(
+        round_, nothing, certify_tree(round_, 1.0, Stop(seconds=5.0), most_leaves=1)
+    )
+    nested = {"one_node": [[1, 1.0]], "levels": [[]], "above": 0.0}
+    claim |= {"tree": {"reference": 1.0, "prices": {"nested": [nested]}}, "bound": 0.9}
+    for exact in (False, True):
+        assert "A bound of 1.1" in verify(instance_file, allocation, claim, exact=exact).reasons[0]
+
+
+def test_the_order_of_the_modes_is_that_of_the_levels() -> None:
+    """Which the digest, of sorted keys, does not tell."""
+    instance, allocation, certificate = _documents()
+    for job in instance["jobs"]:
+        job["modes"] = dict(sorted(job["modes"].items()))
+    verdict = verify(instance, allocation, certificate)
+    assert "a mode of one GPU for every job and level" in " ".join(verdict.reasons)
+
+
+def test_nested_prices_of_huge_domains_are_refused() -> None:
+    """Their tables would take minutes."""
+    instance = Instance(Cluster.uniform(nodes=4097, gpus=1), (Job("a"),), Rules(restart_delay=0.0))
+    round_ = TopologyRound(instance, Topology((), ()))
+    one_gpu = Allocation.from_placements([((0, 1),)], 4097)
+    certificate = certify_tree(round_, 1e-3, most_leaves=1)
+    documents = tree_documents(round_, one_gpu, certificate)
+    nested = {"one_node": [], "levels": [[]], "above": 0.0}
+    documents[2]["tree"] = {"reference": 0.1, "prices": {"nested": [nested]}}
+    assert "of domains of 4097 GPUs are too many" in " ".join(verify(*documents).reasons)
+
+
+def test_a_pinned_job_may_span_more_nodes_than_a_rack_has() -> None:
+    """It is left out of the prices of pieces."""
+    table = SpeedupTable((1.0, 1.9, 2.7), (0.0, 1.8, 2.5))
+    jobs = (
+        Job("pinned", table, placement=((0, 1), (1, 1), (2, 1)), preemptible=False, age=600.0),
+        Job("other", table, age=600.0),
+    )
+    instance = Instance(Cluster.uniform(nodes=6, gpus=1), jobs, Rules())
+    round_ = TopologyRound(instance, Topology.regular(6, [(Level("rack", 2.0), 2)]))
+    result = solve_tree(round_)
+    assert result.allocation is not None
+    certificate = certify_tree(round_, result.fitness)
+    assert verify(*tree_documents(round_, result.allocation, certificate)).verified
+    assert certificate.bound == pytest.approx(result.fitness, rel=1e-9)
