@@ -9,5 +9,4 @@ from .resolved_tree import resolved_to_dict as resolved_to_dict
 from .resolved_tree import write_resolved as write_resolved
 from .solve import status_of as status_of
 from .tree_certificate import certify_tree as certify_tree
-from .tree_certificate_file import tree_certificate_to_dict as tree_certificate_to_dict
 from .tree_certificate_file import write_tree_certificate as write_tree_certificate

@@ -18,9 +18,8 @@ from goodalloc.data.topology.tree_rounds import generate_on_tree
 from goodalloc.experiments.reporting.plots import COLOURS, figure_of, new_axes
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
-from goodalloc.models.round.objective import mode_utilities
 from goodalloc.models.topology.topology_feasibility import topology_violations
-from goodalloc.models.topology.topology_round import topology_fitness
+from goodalloc.models.topology.topology_round import topology_fitness, topology_utilities
 from goodalloc.solvers.certificates.tree_certificate import certify_tree
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.topology.exact_tree import flat_optimum, solve_tree
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
     from goodalloc.experiments.studies.framework.records import Rows
     from goodalloc.experiments.studies.framework.reproduction import Plan
-    from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.topology.topology_round import TopologyRound
 
 #: Nodes, GPUs of each, jobs, and share of gangs of the rounds by number.
@@ -116,9 +114,12 @@ def tree_row(
     wanted = flat_optimum(round_)
     assert wanted is not None  # without a limit of time
     table_seconds = _timed_table(round_)
-    placed: dict[str, Allocation] = {"flat": wanted}
-    placed |= {name: greedy_placement(round_, wanted, name) for name in ALGORITHMS}
-    reached = {name: _fitness(round_, allocation) for name, allocation in placed.items()}
+    greedy = {name: greedy_placement(round_, wanted, name) for name in ALGORITHMS}
+    placed = {"flat": wanted} | greedy
+    reached = {
+        name: None if topology_violations(round_, one) else topology_fitness(round_, one)
+        for name, one in placed.items()
+    }
     stop = Stop(seconds=SECONDS, gap=GAP)
     exact = solve_tree(round_, stop=stop).raise_for_status()
     begin = time.perf_counter()
@@ -145,15 +146,8 @@ def tree_row(
 def _timed_table(round_: TopologyRound) -> float:
     """Return the seconds in which the utilities by level are worked out, for the first time."""
     begin = time.perf_counter()
-    mode_utilities(round_.leveled)
+    topology_utilities(round_, round_.instance.current)
     return time.perf_counter() - begin
-
-
-def _fitness(round_: TopologyRound, allocation: Allocation) -> float | None:
-    """Return the fitness of an allocation; None where it breaks a rule."""
-    if topology_violations(round_, allocation):
-        return None
-    return topology_fitness(round_, allocation)
 
 
 def _rows(plan: Plan) -> list[TreeRow]:
