@@ -318,7 +318,7 @@ OTHERS: Mapping[str, Entry] = {
     "topology": Entry(
         "Rounds on trees of racks and pods: exact decisions beside the placements of Kubernetes",
         "topology.on_trees:ON_TREES",
-        minutes=3,
+        minutes=4,
         clocked=("table_seconds", "exact_seconds", "certified_bound", "certificate_seconds"),
     ),
     "tree-replays": Entry(

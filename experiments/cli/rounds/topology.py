@@ -52,12 +52,12 @@ def topology_command(arguments: argparse.Namespace) -> Output:
     if result.allocation is None:
         return _topology_output(round_, result, None)
     certified, written = None, [arguments.out, arguments.certificate]
+    if arguments.out is not None:  # first, so that it is there whatever becomes of the proof
+        write_allocation(result.allocation, round_.instance, arguments.out)
     if arguments.certificate is not None:
         certificate = certify_tree(round_, result.fitness, stop)
         certified = certificate.bound
         write_tree_certificate(certificate, arguments.certificate)
-    if arguments.out is not None:
-        write_allocation(result.allocation, round_.instance, arguments.out)
     output = _topology_output(round_, result, certified)
     text = [output.text, *(f"written {path}" for path in written if path is not None)]
     return Output("\n".join(text), output.data)

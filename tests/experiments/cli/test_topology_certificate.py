@@ -78,3 +78,20 @@ def test_without_its_tree_a_certificate_is_refused(
     """Its digest is that of the round on the tree; traces and time shares have no tree."""
     assert _verify(files) == 1
     assert "digest" in capsys.readouterr().out
+
+
+def test_an_allocation_without_a_certificate_is_written_all_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where distributed jobs may share nodes there are no certificates: one sentence says so."""
+    round_ = generate_on_tree(1, 16, load=0.25)
+    rules = round_.instance.rules.replace(interference_avoidance=False)
+    instance = round_.instance.replace(rules=rules)
+    write_instance(instance, tmp_path / "round.json")
+    write_topology(round_.replace(instance=instance), tmp_path / "tree.json")
+    names = ("round.json", "tree.json", "--out", "a.json", "--certificate", "c.json")
+    command = [str(tmp_path / name) if name.endswith("json") else name for name in names]
+    assert main(["topology", *command, "--placement", "best_fit"]) == 2
+    assert "interference_avoidance is False; expected True" in capsys.readouterr().err
+    assert (tmp_path / "a.json").exists()
+    assert not (tmp_path / "c.json").exists()
