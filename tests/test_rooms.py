@@ -97,6 +97,7 @@ ROOMS = {
         "replay",
         "gap",
         "hindsight",
+        "replay_bound",
         "topology",
         "studies.framework",
         "studies.pollux",

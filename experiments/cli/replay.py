@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
+from goodalloc.data.documents.json_file import dump
 from goodalloc.data.workloads.generator import draw_workload, jobs_at
 from goodalloc.data.workloads.workload import read_workload
 from goodalloc.experiments.cli.output import BAD_INPUT, Output, drawing, flat, make_folder
@@ -127,11 +128,18 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
     return Output("\n\n".join(texts), for_machines([*rows, *errors]), code)
 
 
+#: File of the certificate of a bound on all replays.
+REPLAY_BOUND = "replay-bound.json"
+
+
 def hindsight_command(arguments: argparse.Namespace) -> Output:
     """Bound all schedules of a workload, and find one with hindsight."""
+    from goodalloc.experiments.hindsight.day import HindsightDay
     from goodalloc.experiments.hindsight.day_by_objective import day_by
     from goodalloc.experiments.hindsight.day_search import DaySearch
     from goodalloc.experiments.hindsight.job_weights import read_weights
+    from goodalloc.experiments.replay_bound.replay_bound import bound_replays
+    from goodalloc.experiments.replay_bound.replay_rounds import cuts_rounds
 
     workload = _workload(arguments)
     setting = Setting(
@@ -160,9 +168,14 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
             weights=weights,
             report=report,
         )
-    written = day.write(folder, arguments.pictures)
-    text = [day.text, f"written to {folder}: {', '.join(written)}"]
-    return Output("\n\n".join(text), day.data)
+    written, texts, data = day.write(folder, arguments.pictures), [day.text], day.data
+    if isinstance(day, HindsightDay) and not cuts_rounds(setting):
+        replays = bound_replays(day, setting, arguments.traces)
+        write_atomically(folder / REPLAY_BOUND, dump(replays.certificate) + "\n")
+        written, texts = (*written, REPLAY_BOUND), [*texts, replays.text]
+        data = {**data, **replays.data}
+    texts.append(f"written to {folder}: {', '.join(written)}")
+    return Output("\n\n".join(texts), data)
 
 
 #: Sources of rows, as the last line of the output names them.

@@ -8,3 +8,4 @@ from .offline_schedule import OfflineSchedule as OfflineSchedule
 from .offline_schedule import Segment as Segment
 from .offline_schedule import completion_times as completion_times
 from .offline_schedule import schedule_violations as schedule_violations
+from .rounds import Rounds as Rounds

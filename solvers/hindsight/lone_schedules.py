@@ -8,7 +8,8 @@ cheapest of them is kept. So the sum of both over the jobs, less the worth of al
 much the relaxations of the job's schedule lose at most, at these prices.
 
 The schedules may have to keep their GPUs through a round, and to lose seconds of training in every
-change of them, as in a replay. With such losses a change has to be worth it over some time ahead.
+change of them, as in a replay, where the first GPUs are held for so long before the job begins.
+With such losses a change has to be worth it over some time ahead.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ def lone_job_costs(
         Seconds of a round, of which all changes of the prices are multiples; 0 if the GPUs may
         change whenever the price does or a phase ends.
     delay
-        Seconds without training after each change of the GPUs but the first.
+        Seconds without training after each change of the GPUs; those before the begin of a job
+        that trains from then on.
 
     Examples
     --------
@@ -153,8 +155,11 @@ class _Run:
         change = (best != held) & ((gain * ahead > lost) | (delay == 0) | ~self._started[rows])
         chosen = rows[change]
         self._held[chosen] = best[change]
-        starts = chosen[best[change] >= 0]
-        self._dead[starts] = np.where(self._started[starts], delay, 0.0)
+        starts, option = chosen[best[change] >= 0], best[change][best[change] >= 0]
+        at_begin = ~self._started[starts] & (self._now[starts] <= self._job.begin)
+        self._dead[starts] = np.where(at_begin, 0.0, delay)
+        price = paid[change][best[change] >= 0, option]
+        self._paid[starts] += np.where(at_begin, price * delay, 0.0)
         self._started[starts] = True
 
     def _advance(

@@ -28,22 +28,20 @@ from goodalloc.experiments.cli.output import (
     check_target,
 )
 from goodalloc.experiments.cli.rounds.columns import require_reader
-from goodalloc.experiments.hindsight.bound_file import (
-    BOUND_FORMAT,
-    LATE_FORMAT,
-    PROBLEM_FORMAT,
-    SCHEDULE_FORMAT,
-)
 from goodalloc.experiments.reporting.report import percent
 from goodalloc.experiments.verification import (
     verify,
     verify_columns,
     verify_hindsight,
+    verify_replays,
     verify_time_shares,
 )
 from goodalloc.solvers.certificates.certificate_file import CERTIFICATE_FORMAT
 from goodalloc.solvers.certificates.resolved_tree import resolved_to_dict, write_resolved
 from goodalloc.solvers.gavel.share_certificate_file import read_share_certificate
+
+#: Formats of the files of traces; the first two are the problem and a schedule.
+TRACE_FORMATS = (*(f"goodalloc-{form}" for form in verify_hindsight.KEYS), verify_replays.FORMAT)
 
 if TYPE_CHECKING:
     import argparse
@@ -92,7 +90,7 @@ def verify_certificate(
         Instance file or name of an instance that ships; for traces and time shares, the file of the
         problem.
     answer
-        Allocation, result, schedule or time shares.
+        Allocation, result, schedule or time shares; for a bound on replays, `jobs.csv` of a replay.
     certificate
         File that `write_certificate`, ``goodalloc solve --certificate`` or ``goodalloc hindsight``
         wrote.
@@ -123,8 +121,8 @@ def verify_certificate(
     if os.fspath(problem).endswith(PARQUET):
         _refuse_tree(tree, "a round in columns has")
         return _verify_columns(problem, answer, certificate, exact=exact, resolved=resolved)
-    found = read_document(certificate, (CERTIFICATE_FORMAT, BOUND_FORMAT, LATE_FORMAT))
-    if found["format"] in (BOUND_FORMAT, LATE_FORMAT):
+    found = read_document(certificate, (CERTIFICATE_FORMAT, *TRACE_FORMATS[2:]))
+    if found["format"] in TRACE_FORMATS:
         _refuse_tree(tree, "traces have")
         if exact or resolved is not None:
             raise ValueError(
@@ -218,11 +216,15 @@ def _verify_columns(
 def _verify_trace(
     problem: str | os.PathLike[str], answer: str | os.PathLike[str], certificate: Document
 ) -> CertificateVerdict:
-    """Check a bound on all schedules of a trace, and a schedule."""
-    asked = read_document(problem, (PROBLEM_FORMAT,))
-    schedule = read_document(answer, (SCHEDULE_FORMAT,))
+    """Check a bound on all schedules of a trace and a schedule, or on all replays and a replay."""
+    asked = read_document(problem, TRACE_FORMATS[:1])
     try:
-        verdict = verify_hindsight.verify(asked, schedule, certificate)
+        if certificate["format"] == verify_replays.FORMAT:
+            rows = list(csv.DictReader(read_text(answer).splitlines()))
+            verdict = verify_replays.verify(asked, rows, certificate)
+        else:
+            schedule = read_document(answer, TRACE_FORMATS[1:2])
+            verdict = verify_hindsight.verify(asked, schedule, certificate)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(f"Files of the trace: {error}") from error
     lines = [

@@ -10,7 +10,7 @@ is due to the prices, and to jobs that share one fractional combination of sched
 from __future__ import annotations
 
 import time
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goodalloc.data.applications.truth import applications_of
@@ -18,6 +18,8 @@ from goodalloc.data.documents.traces_digest import traces_digest
 from goodalloc.experiments.hindsight.bound_file import bound_document
 from goodalloc.experiments.hindsight.problem_of_replay import replayed_problem
 from goodalloc.experiments.replay.replay_conditions import Setting
+from goodalloc.experiments.replay_bound.replay_certificate import SPACING, replay_bound_document
+from goodalloc.experiments.replay_bound.replay_rounds import rounds_of_replay
 from goodalloc.experiments.reporting.axes import open_axes
 from goodalloc.experiments.reporting.plots import COLOURS
 from goodalloc.experiments.reporting.table_numbers import rounded
@@ -29,6 +31,7 @@ from goodalloc.solvers.hindsight.free_multipliers import with_free_multipliers
 from goodalloc.solvers.hindsight.lone_schedules import lone_job_costs
 from goodalloc.solvers.hindsight.order_of_phases import ordered_job_bounds
 from goodalloc.solvers.hindsight.phase_windows import windowed_job_bounds
+from goodalloc.solvers.hindsight.rounds_with_restarts import round_job_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,12 +43,13 @@ if TYPE_CHECKING:
     from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.experiments.support.tasks import Report
     from goodalloc.models.hindsight.offline_problem import OfflineProblem
+    from goodalloc.models.hindsight.rounds import Rounds
     from goodalloc.models.support.array_types import Floats
     from goodalloc.solvers.hindsight.best_prices import HindsightBound
 
 #: A quick search of prices, a further stage with finer intervals, and lines of the table.
 QUICK_SEARCH = (Stage(1200.0, (200.0, 60.0), 15), Stage(300.0, (40.0, 10.0), 15))
-FINER, LINES = Stage(150.0, (2.0,), 40), 9
+FINER, LINES = Stage(150.0, (2.0,), 40), 11
 
 #: What vouches for a value: the stand-alone checker, which proves it; that it is computed, a bound
 #: to rounding; or a schedule of every job alone, so that no bound at these prices is greater.
@@ -82,7 +86,7 @@ class RelaxationRow(NamedTuple):
 
 
 def lifted_bounds(
-    problem: OfflineProblem, setting: Setting, search: tuple[Stage, ...], finer: Stage
+    problem: OfflineProblem, rounds: Rounds, search: tuple[Stage, ...], finer: Stage
 ) -> Iterator[tuple[str, str, float, float]]:
     """Yield what is lifted, what vouches for it, the bound and its seconds.
 
@@ -90,8 +94,8 @@ def lifted_bounds(
     ----------
     problem
         The problem; the weights of its jobs have the sum 1.
-    setting
-        Conditions of its replay, with rounds and restarts.
+    rounds
+        Rounds of its replays, with restarts.
     search
         Stages of the search of prices.
     finer
@@ -115,11 +119,15 @@ def lifted_bounds(
     ):
         value = _total(bound, way(problem, start))
         yield name, COMPUTED, value, before + clock.seconds()
-    rounds, delay = float(setting.interval), setting.restart_delay
+    free_changes = replace(rounds, restart=dict.fromkeys(rounds.restart, 0.0))
+    value = _total(bound, round_job_bounds(problem, free, free_changes, spacing=SPACING))
+    yield "order, whole GPUs, rounds, first start", COMPUTED, value, freed + clock.seconds()
+    value = float(replay_bound_document(problem, free, rounds)["bound"])
+    yield "order, whole GPUs, rounds, all starts", CHECKED, value, freed + clock.seconds()
     for name, kept in (
         ("all but rounds and restarts", {}),
-        ("all but restarts", {"clock": rounds}),
-        ("all", {"clock": rounds, "delay": delay}),
+        ("all but restarts", {"clock": rounds.seconds}),
+        ("all", {"clock": rounds.seconds, "delay": max(rounds.restart.values())}),
     ):
         value = _total(bound, lone_job_costs(problem, free, **kept))
         yield name, LIMIT, value, clock.seconds()
@@ -169,7 +177,7 @@ class RelaxationTask(RecordedTask):
         """Return all inputs that the record depends on."""
         return {
             "format": "goodalloc-relaxations",
-            "version": 1,
+            "version": 2,
             "library": library_version(),
             "workload": [list(astuple(job)) for job in self.workload],
             "traces": traces_digest(self.traces),
@@ -178,11 +186,12 @@ class RelaxationTask(RecordedTask):
 
     def work(self, report: Report) -> Rows:
         """Search prices, and bound the workload in every way."""
-        setting, base = Setting(), 0.0
+        base, setting, applications = 0.0, Setting(), applications_of(self.traces)
         rows: Rows = []
-        problem = replayed_problem(self.workload, applications_of(self.traces), setting)
+        problem = replayed_problem(self.workload, applications, setting)
+        rounds = rounds_of_replay(problem, applications, setting)
         search = QUICK_SEARCH if self.quick else STAGES
-        for name, vouched, value, seconds in lifted_bounds(problem, setting, search, FINER):
+        for name, vouched, value, seconds in lifted_bounds(problem, rounds, search, FINER):
             base = base or value
             rows.append(
                 {

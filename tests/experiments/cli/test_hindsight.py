@@ -47,6 +47,40 @@ def test_it_writes_what_verify_checks(day: Path, capsys: pytest.CaptureFixture[s
     assert "the prices prove a smaller bound" in capsys.readouterr().out
 
 
+def test_a_replay_is_above_the_bound_on_replays(
+    day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Which is above that on schedules; by the rows of its jobs, with a gap."""
+    command = ["simulate", str(day / "jobs.in.csv"), "--nodes", "1", "--policies", "tiresias"]
+    assert main([*command, "--out", str(tmp_path), "--json"]) == 0
+    capsys.readouterr()
+    names = [day / "problem.json", tmp_path / "tiresias" / "jobs.csv", day / "replay-bound.json"]
+    assert main(["verify", *map(str, names), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["verified"]
+    assert json.loads((day / "bound.json").read_text())["bound"] < told["claimed"] <= told["value"]
+    assert 0.0 <= told["gap"] < 1.0
+    bound = json.loads((day / "replay-bound.json").read_text())
+    (tmp_path / "more.json").write_text(json.dumps({**bound, "bound": 1.01 * bound["bound"]}))
+    assert main(["verify", *map(str, names[:2]), str(tmp_path / "more.json")]) == 1
+    assert "the prices prove a smaller bound" in capsys.readouterr().out
+    assert main(["verify", str(names[0]), str(day / "jobs.in.csv"), str(names[2])]) == 2
+    assert "Files of the trace" in capsys.readouterr().err
+
+
+def test_nodes_that_leave_within_a_round_leave_the_bound_on_replays_out(
+    day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As jobs do not keep their GPUs through it then."""
+    command = ["hindsight", str(day / "jobs.in.csv"), "--nodes", "2", "--steps", "5", "--json"]
+    for outage, there in (("120-240:1", True), ("130-240:1", False)):
+        out = tmp_path / outage.replace(":", "-")
+        assert main([*command, "--outages", outage, "--out", str(out)]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert ("bound_on_replays_average_completion_s" in told) == there
+        assert (out / "replay-bound.json").exists() == there
+
+
 def test_no_job_ends_before_it_could_alone(day: Path) -> None:
     """A row for every job."""
     jobs = pd.read_csv(day / "jobs.csv")
@@ -69,6 +103,11 @@ def test_the_same_seeds_give_the_same_numbers(
     assert found[0] == found[1]
     assert found[0]["jobs"] == 4
     assert 0.5 < found[0]["bound_over_schedule"] <= 1.0
+    bound, replays = (
+        found[0][f"{name}_average_completion_s"] for name in ("bound", "bound_on_replays")
+    )
+    assert bound < replays
+    assert 0.5 < found[0]["bound_on_replays_over_replayable"] <= 1.0
 
 
 def test_who_is_delayed_by_whom_adds_up(day: Path) -> None:

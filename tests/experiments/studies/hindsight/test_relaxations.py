@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.studies.hindsight.relaxations import (
     LIMIT,
@@ -15,6 +15,7 @@ from goodalloc.experiments.studies.hindsight.relaxations import (
     RelaxationRow,
     lifted_bounds,
 )
+from goodalloc.models.hindsight.rounds import Rounds
 from goodalloc.solvers.hindsight.best_prices import Stage
 from tests.support.hindsight.tiny_traces import UNIT, tiny_trace
 
@@ -25,17 +26,19 @@ if TYPE_CHECKING:
 def test_what_is_lifted_adds_something_and_no_more_than_its_limit(tmp_path: Path) -> None:
     """On a tiny trace; and the picture is drawn."""
     search, finer = (Stage(UNIT, (20.0, 5.0, 1.0), 20),), Stage(UNIT / 2, (1.0,), 10)
-    setting = Setting(interval=round(UNIT), restart_delay=2.0)
-    found = [*lifted_bounds(tiny_trace(5), setting, search, finer)]
+    drawn = tiny_trace(5)
+    jobs = tuple(replace(job, begin=job.begin + 2.0) for job in drawn.jobs)
+    problem = replace(drawn, jobs=jobs)
+    rounds = Rounds(UNIT, {training.name: 2.0 for training in problem.trainings})
+    found = [*lifted_bounds(problem, rounds, search, finer)]
     assert len(found) == LINES
     names = [name for name, *_ in found]
     assert len(set(names)) == LINES
-    least = next(value for _, vouched, value, _ in found if vouched == LIMIT)
+    limits = [value for _, vouched, value, _ in found if vouched == LIMIT]
     for name, vouched, value, _ in found:
         assert value >= found[0][2] * (1 - 1e-4)
         if vouched != LIMIT and not name.startswith("intervals"):
-            assert value <= least * (1 + 1e-9)
-    limits = [value for _, vouched, value, _ in found if vouched == LIMIT]
+            assert value <= limits[2 * ("rounds" in name)] * (1 + 1e-9)
     assert limits == pytest.approx(sorted(limits), rel=1e-2)
     rows = [
         RelaxationRow(6, 3, name, vouched, value, 100 * (value / found[0][2] - 1), seconds)

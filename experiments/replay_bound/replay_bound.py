@@ -1,0 +1,72 @@
+"""Bound on all replays beside what `goodalloc hindsight` finds for an average."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from goodalloc.data.applications.truth import applications_of
+from goodalloc.experiments.replay_bound.replay_certificate import replay_bound_document
+from goodalloc.experiments.replay_bound.replay_rounds import rounds_of_replay
+
+if TYPE_CHECKING:
+    from goodalloc.experiments.hindsight.day import HindsightDay
+    from goodalloc.experiments.replay.replay_conditions import Setting
+
+
+class ReplayBound(NamedTuple):
+    """Bound on all replays of a day.
+
+    Attributes
+    ----------
+    day
+        The day with its bound on all schedules.
+    certificate
+        The bound on all replays, as the stand-alone checker proves it.
+    """
+
+    day: HindsightDay
+    certificate: dict[str, Any]
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The bound, and what it is of the replayed schedule."""
+        bound, replayed = float(self.certificate["bound"]), self.day.replayed
+        return {
+            f"bound_on_replays_{self.day.objective.key}": bound,
+            "bound_on_replays_over_replayable": None
+            if replayed is None
+            else bound / replayed.value,
+        }
+
+    @property
+    def text(self) -> str:
+        """The bound for people."""
+        name, tell = self.day.objective.name, self.day.objective.text
+        bound, over = self.data.values()
+        article = "an" if name[0] in "aeiou" else "a"
+        text = (
+            f"No replay in rounds of {self.certificate['seconds']:g} s has {article} {name} below "
+            f"{tell(bound)}, restarts included;\nproved by the same prices, and checked."
+        )
+        return text if over is None else f"{text} It is {over:.1%} of that of the replay."
+
+
+def bound_replays(day: HindsightDay, setting: Setting, traces: str | None = None) -> ReplayBound:
+    """Bound all replays of a day by the prices of its bound on all schedules.
+
+    Parameters
+    ----------
+    day
+        The day with its bound on all schedules.
+    setting
+        Conditions of the replay.
+    traces
+        Folder of measurements of the true applications, None for the shipped profiles.
+
+    Raises
+    ------
+    ValueError
+        If nodes go or come within a round (`rounds_of_replay`).
+    """
+    rounds = rounds_of_replay(day.problem, applications_of(traces), setting)
+    return ReplayBound(day, replay_bound_document(day.problem, day.bound, rounds))

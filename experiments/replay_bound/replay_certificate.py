@@ -1,0 +1,62 @@
+"""Certificate of a bound on all replays: prices of GPUs, by which a checker decides every job."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from goodalloc.experiments.hindsight.bound_file import problem_document
+from goodalloc.experiments.verification import verify_hindsight, verify_replays
+from goodalloc.solvers.hindsight.rounds_with_restarts import parts_of
+
+if TYPE_CHECKING:
+    from goodalloc.models.hindsight.offline_problem import OfflineProblem
+    from goodalloc.models.hindsight.rounds import Rounds
+    from goodalloc.solvers.hindsight.best_prices import HindsightBound
+
+#: Most seconds between two nodes of progress of a job that trains as fast as it can.
+SPACING = 8.0
+
+
+def replay_bound_document(
+    problem: OfflineProblem, bound: HindsightBound, rounds: Rounds, *, spacing: float = SPACING
+) -> dict[str, Any]:
+    """Return a bound on all replays: what the checker proves by the prices of a bound.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    bound
+        Bound on all its schedules.
+    rounds
+        Rounds of the replays; of whole seconds.
+    spacing
+        Most seconds between two nodes of progress, as in `round_job_bounds`.
+
+    Raises
+    ------
+    ValueError
+        If the checker proves nothing by them, or a round has no whole seconds.
+    """
+    told = problem_document(problem)
+    document: dict[str, Any] = {
+        "format": verify_replays.FORMAT,
+        "version": 1,
+        "digest": verify_hindsight.digest(told),
+        "bound": 0.0,
+        "seconds": rounds.seconds,
+        "restart": {training.name: rounds.lost(training.name) for training in problem.trainings},
+        "parts": {
+            training.name: parts_of(training, spacing).tolist() for training in problem.trainings
+        },
+        "edges": bound.edges.tolist(),
+        "prices": bound.prices.tolist(),
+        "multipliers": {
+            name: multipliers.values.tolist() for name, multipliers in bound.multipliers.items()
+        },
+    }
+    proved = verify_replays.verify(told, None, document).proved
+    if not math.isfinite(proved):
+        raise ValueError("Bound on replays: the prices prove none; expected finite prices.")
+    return document | {"bound": proved}

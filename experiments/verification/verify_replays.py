@@ -1,0 +1,279 @@
+"""Check a bound on all replays of an offline problem, with this file, its neighbour, and NumPy.
+
+    python verify_replays.py PROBLEM JOBS CERTIFICATE
+
+PROBLEM and CERTIFICATE are as in `data/FORMAT.md`, JOBS is the `jobs.csv` of a replay; exit code 0:
+verified, 1: refused, 2: bad input. In a replay jobs keep their whole number of GPUs through rounds
+of s seconds, and hold other GPUs than in the round before for d seconds without training. At prices
+lambda a job with progress p, on option k (a type and a number n of GPUs, price c = lambda n) in the
+round before that of t, costs from t on at least V_k(t, p), with A_k(p, x) its progress after x
+seconds of training:
+
+    D(t, p) = min { D(t + s, p), min_k [ c s + V_k(t + s, A_k(p, s - d)) ] },                 (1)
+    V_k(t, p) = min { c s + V_k(t + s, A_k(p, s)), D(t, p) },                                 (2)
+
+where one that ends x seconds after t costs w (t + x) + c x, and behind the last round all cost w t.
+So sum_j max { D_j - w_j r_j, own bound by multipliers } - sum lambda G bounds all replays, where
+in the first round of a job, that of d seconds before its begin, it trains from its begin on. The
+bound by multipliers is that of `verify_hindsight.py`, which must lie beside this file.
+
+V is kept at nodes of progress, that cut every phase into equal `parts`, and is never above a line
+between two nodes: V_k(A_k(p)) has corners where A_k(p) is a node; at each node it is lowered until
+the line to the next one is below all corners between them.
+
+Rounding: every round adds to what is subtracted in the end 64 units of the greatest cost that can
+occur, and what a wrong share of a part can change, which is that error times the greatest
+difference between neighbouring nodes.
+"""
+
+import argparse
+import csv
+import importlib
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+PACKAGE = f"{__package__}." if __package__ else ""  # empty if this file is run by itself
+hindsight: Any = importlib.import_module(f"{PACKAGE}verify_hindsight")
+document, listed, named, number, array, supplied, lines_of = (  # both files are one program
+    getattr(hindsight, f"_{name}")
+    for name in ("document", "listed", "named", "number", "array", "supplied", "Lines")
+)
+
+UNIT, SLOWEST, NEAR, TOLERANCE = 2.0**-53, 1e-6, 1e-7, 1e-9
+FORMAT = "goodalloc-replay-bound"
+KEYS = "digest bound seconds restart parts edges prices multipliers"
+
+
+def verify(problem: Any, jobs: list[dict[str, str]] | None, certificate: Any) -> Any:
+    """Check a certificate, given the two documents and the rows of the jobs of a replay, if any.
+
+    Raises
+    ------
+    ValueError
+        If a document is malformed.
+    """
+    case, claim = document(problem, "offline-problem"), _claim(certificate)
+    claimed, value, proved, broken = claim["bound"], math.nan, math.nan, ""
+    if type(claimed) is not float or not math.isfinite(claimed):
+        raise ValueError("bound: expected a finite number.")
+    if claim["digest"] != hindsight.digest(problem):
+        broken = "the certificate is of another problem"
+    else:
+        with np.errstate(over="raise", invalid="raise"):
+            try:
+                proved = _proved(case, claim)
+            except ArithmeticError:
+                broken = "a number is too large"
+        if jobs is not None:
+            value = _value(case, jobs)
+    if not broken and claimed > proved:
+        broken = "the prices prove a smaller bound"
+    if not broken and value < claimed:
+        broken = "the replay is below the bound: it does not live by these rounds"
+    gap = 1 - claimed / value if value > 0 else math.nan
+    message = broken or "the bound is proved"
+    return hindsight.Verdict(not broken, value, proved, claimed, gap, message)
+
+
+def _claim(certificate: Any) -> Any:
+    """Return a certificate with all its numbers as floats."""
+    head = {"format": FORMAT, "version": 1.0}
+    even = json.loads(json.dumps(certificate), parse_int=float)
+    if not isinstance(even, dict) or {*even} != {*head, *KEYS.split()} or even | head != even:
+        raise ValueError(f"a {FORMAT}, version 1: expected this and the keys {KEYS}.")
+    return even
+
+
+def _value(case: Any, rows: list[dict[str, str]]) -> float:
+    """Return the objective of a replay by the rows of its jobs."""
+    jobs, values = named(case, "jobs"), []
+    if sorted(row["job"] for row in rows) != sorted(jobs):
+        raise ValueError("jobs: expected those of the problem, each once.")
+    for row in rows:
+        job, submission = jobs[row["job"]], float(row["submission"])
+        if abs(submission - job["release"]) > TOLERANCE * (1 + submission):
+            raise ValueError(f"jobs: '{row['job']}' is submitted at another time than released.")
+        values.append(job["weight"] * (float(row["completion"]) - submission))
+    return math.fsum(values)
+
+
+def _proved(case: Any, claim: Any) -> float:
+    """Return the bound, rounded downwards."""
+    seconds, types = claim["seconds"], len(listed(case, "types"))
+    if type(seconds) is not float or not 1 <= seconds < math.inf or seconds != int(seconds):
+        raise ValueError("seconds: expected a whole number, at least 1.")
+    times = array("times", case["times"], (-1,))
+    there = array("gpus", case["gpus"], (times.size, types))
+    edges = array("edges", claim["edges"], (-1,))
+    for name, own in (("times", times), ("edges", edges)):
+        if own.size < 1 + (name == "edges") or own[0] or not (np.diff(own) > 0).all():
+            raise ValueError(f"{name}: expected to ascend from 0.")
+    prices = array("prices", claim["prices"], (edges.size - 1, types))
+    kinds: dict[tuple[str, float], list[str]] = {}
+    jobs = named(case, "jobs")
+    for name, job in jobs.items():
+        kinds.setdefault((job["training"], number(job, "weight")), []).append(name)
+    trainings, found = named(case, "trainings"), []
+    for (training, weight), names in kinds.items():
+        one = trainings[training]
+        work = array("work", one["work"], (-1,))
+        gpus = array("gpus", one["gpus"], (-1,))
+        rates = array("rates", one["rates"], (types, work.size, gpus.size))
+        own = claim["multipliers"].get(training, [])
+        rows = array("multipliers", own, (-1, work.size)) if own else []
+        rows = np.concatenate([np.zeros((1, work.size)), np.reshape(rows, (-1, work.size))])
+        lines = lines_of(work, gpus, rates, rows, edges, prices)
+        lost = min(number(claim["restart"], training), seconds)
+        parts = array("parts", claim["parts"][training], (work.size,))
+        if not ((parts >= 1) & (parts == np.floor(parts))).all() or parts.sum() > 1e6:
+            raise ValueError("parts: expected whole numbers from 1, a million in all at most.")
+        programme = _Programme(work, gpus, rates, parts.astype(int), seconds, lost)
+        released = [number(jobs[name], "release") for name in names]
+        begins = [number(jobs[name], "begin") for name in names]
+        by_rounds = programme.least(_round_prices(edges, prices, seconds), begins, weight)
+        for release, begin, least in zip(released, begins, by_rounds, strict=True):
+            less = least - weight * release - 8 * UNIT * (abs(least) + weight * release)
+            found.append(max(less, lines.least(release, begin, weight)))
+    terms = supplied(times, there, edges) * prices
+    worth = math.fsum(terms.ravel()) * (1 + (times.size + 8) * UNIT)
+    total = math.fsum(found)
+    return float(total - worth - 4 * UNIT * (abs(total) + worth))
+
+
+def _round_prices(edges: Any, prices: Any, seconds: float) -> Any:
+    """Return the least price of every type in each round until the last edge."""
+    starts = seconds * np.arange(math.ceil(edges[-1] / seconds))
+    first = np.searchsorted(edges, starts, side="right") - 1
+    stop = np.minimum(np.searchsorted(edges, starts + seconds), len(prices))
+    return np.array([prices[i:j].min(axis=0) for i, j in zip(first, stop, strict=True)])
+
+
+class _Step(NamedTuple):
+    """Part to which each node leads, the share of it, seconds left, and the corners."""
+
+    dead: float
+    at: Any
+    share: Any
+    left: Any
+    ends: Any
+    corners: Any
+    inside: Any
+    target: Any
+    wrong: float  # greatest error of a share
+
+
+class _Programme:
+    """Costs (1) and (2) of the jobs of a training, for any prices."""
+
+    def __init__(
+        self, work: Any, gpus: Any, rates: Any, parts: Any, seconds: float, lost: float
+    ) -> None:
+        rates = np.maximum(rates, SLOWEST * rates.max(axis=2, keepdims=True))
+        kinds, columns = np.nonzero((rates > 0).all(axis=1))
+        if not kinds.size:
+            raise ValueError("rates: expected a type on which every phase advances.")
+        own = rates[kinds, :, columns]
+        keep = [
+            not any(
+                kinds[i] == kinds[j] and columns[i] < columns[j] and (own[i] >= own[j]).all()
+                for i in range(len(own))
+            )
+            for j in range(len(own))
+        ]  # a job on option j may as well be on i, at a lower price
+        self.kinds, self.gpus, self.seconds = kinds[keep], gpus[columns[keep]], seconds
+        cut = np.repeat((work / parts), parts)
+        lengths = cut / own[keep][:, np.repeat(np.arange(work.size), parts)]
+        self.lengths, self.lost = lengths, lost
+
+    def _step(self, dead: float) -> _Step:
+        """Return what a round does that trains for all but its first seconds."""
+        lengths = self.lengths
+        at = np.concatenate([np.zeros((len(lengths), 1)), np.cumsum(lengths, axis=1)], axis=1)
+        nodes, trains = at.shape[1], self.seconds - dead
+        size = (nodes + 8) * UNIT * (at[:, -1:] + self.seconds)
+        where = np.stack([np.searchsorted(row[1:-1], row + trains, "right") for row in at])
+        share = (at + trains - np.take_along_axis(at, where, 1)) / np.take_along_axis(
+            lengths, where, 1
+        )
+        k, j = np.nonzero(at > trains)
+        inner = [np.searchsorted(row[1:-1], row[row > trains] - trains, "right") for row in at]
+        cell = np.concatenate(inner)
+        inside = np.maximum((at[k, j] - trains - at[k, cell]) / lengths[k, cell], 0.0)
+        apart = inside < 1 - NEAR  # others are at the next node, but for that much of a part
+        k, j, cell, inside = k[apart], j[apart], cell[apart], inside[apart]
+        base, left = nodes * np.arange(len(at))[:, None], at[:, -1:] - at
+        return _Step(
+            dead,
+            (base + where).ravel(),
+            np.clip(share, 0.0, 1.0).ravel(),
+            left,
+            left <= trains,
+            base[k, 0] + cell,
+            inside,
+            base[k, 0] + j,
+            float((4 * size / lengths.min(axis=1, keepdims=True)).max()) + 2 * NEAR,
+        )
+
+    def least(self, prices: Any, begins: list[float], weight: float) -> list[float]:
+        """Return the least cost of jobs from their first rounds on, rounded downwards."""
+        kept, changed = self._step(0.0), self._step(self.lost)
+        rounds = np.maximum(np.floor((np.array(begins) - self.lost) / self.seconds), 0).astype(int)
+        waits = np.clip(np.array(begins) - self.seconds * rounds, self.lost, self.seconds)
+        begun = {wait: self._step(wait) for wait in np.unique(waits).tolist()}
+        wrong = kept.wrong + changed.wrong + max(step.wrong for step in begun.values())
+        shape, end = kept.left.shape, weight * self.seconds * len(prices)
+        on, off, lost = np.full(shape, end), np.full(shape[1], end), 0.0
+        found = np.full(len(rounds), end)
+        most = end + (weight + float((prices[:, self.kinds] * self.gpus).max())) * self.seconds
+        for index in range(len(prices) - 1, int(rounds.min()) - 1, -1):
+            paid, time = (prices[index, self.kinds] * self.gpus)[:, None], self.seconds * index
+            drop = float(np.abs(np.diff(on, axis=1)).max())
+            lost += 64 * UNIT * most + wrong * drop
+            for wait in np.unique(waits[rounds == index]).tolist():
+                begins = self._before(begun[wait], on, paid, time, weight)[:, 0].min()
+                found[(rounds == index) & (waits == wait)] = min(begins, off[0]) - lost
+            off = np.minimum(self._before(changed, on, paid, time, weight).min(axis=0), off)
+            on = np.minimum(self._before(kept, on, paid, time, weight), off)
+        return [float(value) for value in found]
+
+    def _before(self, step: _Step, after: Any, paid: Any, time: float, weight: float) -> Any:
+        """Return the costs at the beginning of a round, given those at its end."""
+        flat, further = after.ravel(), np.append(after.ravel()[1:], 0.0)
+        costs = flat[step.at] * (1 - step.share) + further[step.at] * step.share
+        costs = costs.reshape(after.shape) + paid * self.seconds
+        ended = (weight + paid) * (step.left + step.dead) + weight * time
+        costs = np.where(step.ends, ended, costs).ravel()
+        corner = flat[step.target] + (paid * self.seconds).repeat(after.shape[1])[step.target]
+        behind = costs[step.corners + 1]
+        below = behind + (corner - behind) / (1 - step.inside)
+        np.minimum.at(costs, step.corners, below)  # the values behind are those not lowered
+        return costs.reshape(after.shape)
+
+
+def main() -> int:
+    """Check three files and return the exit code."""
+    parser = argparse.ArgumentParser(description="Check a bound on all replays of a trace.")
+    for name in ("problem", "jobs", "certificate"):
+        parser.add_argument(name)
+    names = vars(parser.parse_args())
+    try:
+        with Path(names["jobs"]).open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        told = [
+            json.loads(Path(names[key]).read_text("utf-8")) for key in ("problem", "certificate")
+        ]
+        verdict = verify(told[0], rows, told[1])
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        sys.stderr.write(f"error: {type(error).__name__}: {error}\n")
+        return 2
+    sys.stdout.write("".join(f"{key}: {value}\n" for key, value in verdict._asdict().items()))
+    return 0 if verdict.verified else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
