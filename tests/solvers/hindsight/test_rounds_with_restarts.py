@@ -25,7 +25,7 @@ def shares(seed: int, spacing: float, late: float = 4.0) -> list[float]:
         assert (found <= np.array(least) * (1 + 1e-9)).all(), seed
         assert (found >= start.job_bounds).all(), seed
     found = round_job_bounds(problem, bound, rounds, spacing=spacing)
-    return np.asarray(found / np.array(least)).tolist()
+    return [float(share) for share in found / np.array(least)]
 
 
 @pytest.mark.parametrize("seed", range(25))
