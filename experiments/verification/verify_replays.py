@@ -44,7 +44,7 @@ document, listed, named, number, array, supplied, lines_of = (  # both files are
     for name in ("document", "listed", "named", "number", "array", "supplied", "Lines")
 )
 
-UNIT, SLOWEST, NEAR, TOLERANCE = 2.0**-53, 1e-6, 1e-7, 1e-9
+UNIT, SLOWEST, NEAR, TOLERANCE, MOST = 2.0**-53, 1e-6, 1e-7, 1e-9, 1e5
 FORMAT = "goodalloc-replay-bound"
 KEYS = "digest bound seconds restart parts edges prices multipliers"
 
@@ -113,6 +113,8 @@ def _proved(case: Any, claim: Any) -> float:
     for name, own in (("times", times), ("edges", edges)):
         if own.size < 1 + (name == "edges") or own[0] or not (np.diff(own) > 0).all():
             raise ValueError(f"{name}: expected to ascend from 0.")
+    if edges[-1] > MOST * seconds:
+        raise ValueError(f"edges: expected {MOST:g} rounds at most.")
     prices = array("prices", claim["prices"], (edges.size - 1, types))
     kinds: dict[tuple[str, float], list[str]] = {}
     jobs = named(case, "jobs")
@@ -130,8 +132,8 @@ def _proved(case: Any, claim: Any) -> float:
         lines = lines_of(work, gpus, rates, rows, edges, prices)
         lost = min(number(claim["restart"], training), seconds)
         parts = array("parts", claim["parts"][training], (work.size,))
-        if not ((parts >= 1) & (parts == np.floor(parts))).all() or parts.sum() > 1e6:
-            raise ValueError("parts: expected whole numbers from 1, a million in all at most.")
+        if not ((parts >= 1) & (parts == np.floor(parts))).all() or parts.sum() > MOST:
+            raise ValueError(f"parts: expected whole numbers from 1, {MOST:g} in all at most.")
         programme = _Programme(work, gpus, rates, parts.astype(int), seconds, lost)
         released = [number(jobs[name], "release") for name in names]
         begins = [number(jobs[name], "begin") for name in names]
@@ -173,10 +175,10 @@ class _Programme:
     def __init__(
         self, work: Any, gpus: Any, rates: Any, parts: Any, seconds: float, lost: float
     ) -> None:
-        rates = np.maximum(rates, SLOWEST * rates.max(axis=2, keepdims=True))
-        kinds, columns = np.nonzero((rates > 0).all(axis=1))
-        if not kinds.size:
-            raise ValueError("rates: expected a type on which every phase advances.")
+        rates = np.maximum(rates, SLOWEST * rates.max(axis=(0, 2))[None, :, None])
+        if not (rates > 0).all():
+            raise ValueError("rates: expected one above 0 in every phase.")
+        kinds, columns = (row.ravel() for row in np.indices(rates[:, 0].shape))
         own = rates[kinds, :, columns]
         keep = [
             not any(
@@ -235,8 +237,8 @@ class _Programme:
             drop = float(np.abs(np.diff(on, axis=1)).max())
             lost += 64 * UNIT * most + wrong * drop
             for wait in np.unique(waits[rounds == index]).tolist():
-                begins = self._before(begun[wait], on, paid, time, weight)[:, 0].min()
-                found[(rounds == index) & (waits == wait)] = min(begins, off[0]) - lost
+                first = float(self._before(begun[wait], on, paid, time, weight)[:, 0].min())
+                found[(rounds == index) & (waits == wait)] = min(first, off[0]) - lost
             off = np.minimum(self._before(changed, on, paid, time, weight).min(axis=0), off)
             on = np.minimum(self._before(kept, on, paid, time, weight), off)
         return [float(value) for value in found]

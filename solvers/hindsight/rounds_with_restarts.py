@@ -156,12 +156,12 @@ class _Options(NamedTuple):
     def of(cls, training: Training) -> _Options:
         """Return those of a training."""
         found: list[tuple[int, float, Floats]] = []
+        least = SLOWEST * training.rates.max(axis=(0, 2))
         for kind, rates in enumerate(training.rates):
-            usual = np.maximum(rates, SLOWEST * rates.max(axis=1, keepdims=True, initial=0.0))
             best: list[Floats] = []
             for column, gpus in enumerate(training.gpus.tolist()):
-                own = usual[:, column]
-                if (own > 0).all() and not any((other >= own).all() for other in best):
+                own = np.maximum(rates[:, column], least)
+                if not any((other >= own).all() for other in best):
                     best.append(own)
                     found.append((kind, gpus, own))
         kinds, numbers, each = zip(*found, strict=True)

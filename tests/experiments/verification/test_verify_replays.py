@@ -23,7 +23,7 @@ from tests.support.hindsight.lone_rounds import cheapest_by_enumeration, drawn_i
 @pytest.fixture(scope="module")
 def files() -> tuple[Any, Any]:
     """Documents of drawn jobs, and of a bound on their replays."""
-    problem, bound, rounds = drawn_in_rounds(8)
+    problem, bound, rounds = drawn_in_rounds(25)
     return problem_document(problem), replay_bound_document(problem, bound, rounds, spacing=1.0)
 
 
@@ -33,7 +33,9 @@ def check_proof(seed: int) -> None:
     proved = replay_bound_document(problem, bound, rounds, spacing=1.0)["bound"]
     found = round_job_bounds(problem, bound, rounds, spacing=1.0)
     worth = float(bound.job_bounds.sum()) - bound.value
-    assert proved == pytest.approx(float(found.sum()) - worth, rel=1e-4, abs=1e-4)
+    assert proved >= float(found.sum()) - worth - 1e-5 * float(found.sum())
+    if (found > bound.job_bounds).all():  # which the checker proves without chords, and better
+        assert proved == pytest.approx(float(found.sum()) - worth, rel=1e-5, abs=1e-5)
     least = [cheapest_by_enumeration(problem, bound.prices, rounds, job) for job in problem.jobs]
     assert proved <= sum(least) - worth + 1e-9
 
@@ -163,7 +165,7 @@ def test_rows_of_another_replay_are_bad_input(
 
 def test_rounds_of_no_whole_seconds_have_no_certificate() -> None:
     """The checker counts in whole ones."""
-    problem, bound, _ = drawn_in_rounds(8)
+    problem, bound, _ = drawn_in_rounds(25)
     with pytest.raises(ValueError, match="seconds: expected a whole number"):
         replay_bound_document(problem, bound, Rounds(9.5, {"one": 1.0}))
 

@@ -35,6 +35,9 @@ def drawn_in_rounds(
     types = int(random.integers(1, 3))
     phases, gpus = int(random.integers(1, 5)), np.array([1.0, 2.0, 4.0])[: 4 - types]
     rates = random.uniform(0.3, 1.5, (types, phases, 1)) * gpus ** random.uniform(0.2, 1.1)
+    if random.random() < 0.3:  # where a phase cannot run
+        stuck = int(random.integers(phases))
+        rates[0, stuck, 0 if types == 1 else slice(None)] = 0.0
     training = Training("one", random.uniform(2.0, 15.0, phases), gpus, rates)
     restart = float(random.choice([0.0, 3.0, 6.0, 10.0]))
     jobs = tuple(
@@ -88,7 +91,7 @@ def cheapest_by_enumeration(
             at, work = phase, left
             column = training.gpus.tolist().index(gpus)
             while at < training.num_phases:
-                rate = float(training.rates[kind, at, column])
+                rate = max(float(training.rates[kind, at, column]), 1e-30)
                 if now + work / rate > rounds.seconds + 1e-12:
                     work -= rate * (rounds.seconds - now)
                     break
