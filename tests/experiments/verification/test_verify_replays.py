@@ -34,8 +34,9 @@ def check_proof(seed: int) -> None:
     found = round_job_bounds(problem, bound, rounds, spacing=1.0)
     worth = float(bound.job_bounds.sum()) - bound.value
     assert proved >= float(found.sum()) - worth - 1e-4 * float(found.sum())
-    if (found > bound.job_bounds).all():  # which the checker proves without chords, and better
-        assert proved == pytest.approx(float(found.sum()) - worth, rel=1e-4, abs=1e-3)
+    # it proves other bounds without chords, and loses digits where a phase hardly runs
+    if (found > bound.job_bounds).all() and (problem.trainings[0].rates > 0).all():
+        assert proved == pytest.approx(float(found.sum()) - worth, rel=1e-5, abs=1e-5)
     least = [cheapest_by_enumeration(problem, bound.prices, rounds, job) for job in problem.jobs]
     assert proved <= sum(least) - worth + 1e-9
 
