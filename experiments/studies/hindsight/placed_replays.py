@@ -18,7 +18,7 @@ from goodalloc.experiments.reporting.plots import COLOURS, figure_of, new_axes
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.reproduction import EIGHT, Plan, Reproduction
 from goodalloc.experiments.studies.hindsight.beside_bound import QUICK_STEPS, STEPS
-from goodalloc.experiments.studies.hindsight.day_task import DayRecord, DayTask
+from goodalloc.experiments.studies.hindsight.day_task import DayTask
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,25 +37,45 @@ class PlacedRow(NamedTuple):
     ----------
     workload, jobs
         Number of the workload, and of its jobs.
-    bound_s
-        No schedule has a shorter average completion time.
+    bound_s, bound_on_replays_s
+        No schedule has a shorter average completion time, and no replay in rounds with restarts.
     ideal_s
         Of the best ideal schedule: no restarts, GPUs anywhere.
     planned_s, replayed_s
         Of the plan on the nodes, and of its replay.
-    bound_over_ideal, bound_over_replayed, ideal_over_replayed
+    bound_over_ideal, bound_over_replayed, bound_on_replays_over_replayed, ideal_over_replayed
         Their ratios.
     """
 
     workload: int
     jobs: int
     bound_s: float
+    bound_on_replays_s: float
     ideal_s: float
     planned_s: float
     replayed_s: float
     bound_over_ideal: float
     bound_over_replayed: float
+    bound_on_replays_over_replayed: float
     ideal_over_replayed: float
+
+
+class PlacedRecord(NamedTuple):
+    """Average completion times of a day, in seconds, as in `DayRecord`.
+
+    Attributes
+    ----------
+    bound, ideal, planned, replayed
+        As there, with a plan on the nodes.
+    bound_on_replays
+        No replay in rounds with restarts is below it.
+    """
+
+    bound: float
+    bound_on_replays: float
+    ideal: float
+    planned: float
+    replayed: float
 
 
 @dataclass(frozen=True)
@@ -64,7 +84,7 @@ class PlacedDay(DayTask):
 
     def description(self) -> dict[str, Any]:
         """Return all inputs that the record depends on."""
-        return super().description() | {"format": "goodalloc-placed-day"}
+        return super().description() | {"format": "goodalloc-placed-day", "version": 2}
 
     def work(self, report: Report) -> dict[str, float | None]:
         """Bound the day, find an ideal schedule, and replay one that is planned on the nodes."""
@@ -72,6 +92,7 @@ class PlacedDay(DayTask):
         from goodalloc.experiments.hindsight.day_search import DaySearch
         from goodalloc.experiments.hindsight.placed_replay import replay_placed
         from goodalloc.experiments.hindsight.problem_of_replay import replayed_problem
+        from goodalloc.experiments.replay_bound.replay_bound import bound_replays
 
         applications, search = applications_of(self.traces), DaySearch(steps=self.steps)
         problem = replayed_problem(self.workload, applications, self.setting)
@@ -91,8 +112,18 @@ class PlacedDay(DayTask):
             report=lambda share: report(IDEAL_SHARE + (1.0 - IDEAL_SHARE) * share),
         )
         assert found is not None  # GPUs of one type
-        bound = float(day.certificate["bound"])
-        return DayRecord(bound, day.schedule.value, found.planned, found.value)._asdict()
+        on_replays = bound_replays(day, self.setting, self.traces)
+        return PlacedRecord(
+            float(day.certificate["bound"]),
+            float(on_replays.certificate["bound"]),
+            day.schedule.value,
+            found.planned,
+            found.value,
+        )._asdict()
+
+    def placed(self) -> PlacedRecord:
+        """Return the record of a day that was worked out."""
+        return PlacedRecord(**self.record())
 
 
 def _task(plan: Plan, number: int) -> PlacedDay:
@@ -103,12 +134,12 @@ def _task(plan: Plan, number: int) -> PlacedDay:
 
 def _rows(plan: Plan) -> list[PlacedRow]:
     return [
-        placed_row(number, len(task.workload), task.found())
+        placed_row(number, len(task.workload), task.placed())
         for number, task in ((number, _task(plan, number)) for number in plan.workloads)
     ]
 
 
-def placed_row(number: int, jobs: int, found: DayRecord) -> PlacedRow:
+def placed_row(number: int, jobs: int, found: PlacedRecord) -> PlacedRow:
     """Return the row of a day.
 
     Parameters
@@ -118,19 +149,18 @@ def placed_row(number: int, jobs: int, found: DayRecord) -> PlacedRow:
     found
         Record of `PlacedDay`.
     """
-    bound, ideal, planned, replayed = found
-    assert planned is not None  # GPUs are of one type
-    assert replayed is not None
     return PlacedRow(
         number,
         jobs,
-        rounded(bound, 8),
-        rounded(ideal, 8),
-        rounded(planned, 8),
-        rounded(replayed, 8),
-        rounded(bound / ideal, 6),
-        rounded(bound / replayed, 6),
-        rounded(ideal / replayed, 6),
+        rounded(found.bound, 8),
+        rounded(found.bound_on_replays, 8),
+        rounded(found.ideal, 8),
+        rounded(found.planned, 8),
+        rounded(found.replayed, 8),
+        rounded(found.bound / found.ideal, 6),
+        rounded(found.bound / found.replayed, 6),
+        rounded(found.bound_on_replays / found.replayed, 6),
+        rounded(found.ideal / found.replayed, 6),
     )
 
 
@@ -138,10 +168,12 @@ def _summary(rows: list[PlacedRow]) -> Rows:
     """Return a row for every day, and the means with 95 % intervals."""
     columns = {
         "bound (s)": (".0f", "bound_s"),
+        "bound on replays (s)": (".0f", "bound_on_replays_s"),
         "ideal (s)": (".0f", "ideal_s"),
         "replayed (s)": (".0f", "replayed_s"),
         "bound / ideal": (".3f", "bound_over_ideal"),
         "bound / replayed": (".3f", "bound_over_replayed"),
+        "bound on replays / replayed": (".3f", "bound_on_replays_over_replayed"),
         "ideal / replayed": (".3f", "ideal_over_replayed"),
     }
     days: Rows = [
@@ -163,12 +195,14 @@ def plot_placed_days(rows: list[PlacedRow]) -> Figure:
         ax.plot([row.bound_over_replayed, 1.0], [place, place], color="0.8", zorder=0)
         for shape, colour, value in (
             ("|", COLOURS[0], row.bound_over_replayed),
+            ("|", COLOURS[3], row.bound_on_replays_over_replayed),
             ("o", COLOURS[1], row.ideal_over_replayed),
             ("s", COLOURS[2], 1.0),
         ):
             ax.plot([value], [place], shape, color=colour, markersize=9 if shape == "|" else 5)
     for shape, colour, label in (
         ("|", COLOURS[0], "bound on every schedule"),
+        ("|", COLOURS[3], "bound on every replay"),
         ("o", COLOURS[1], "ideal schedule"),
         ("s", COLOURS[2], "replayed on the nodes"),
     ):
@@ -183,7 +217,8 @@ def plot_placed_days(rows: list[PlacedRow]) -> Figure:
 
 
 NOTE = """\
-bound: no schedule is below it, whatever it knows. ideal: with hindsight, no restarts, GPUs
+bound: no schedule is below it, whatever it knows. bound on replays: no replay in rounds with
+restarts. ideal: with hindsight, no restarts, GPUs
 anywhere. replayed: with hindsight and the true best batch sizes, planned on the nodes and replayed
 by the simulator's rules, which ends every job at the planned second."""
 

@@ -26,8 +26,9 @@ def test_a_day_is_worked_out_once_and_stands_between_bound_and_replay(tmp_path: 
     """The table and the figure take its row."""
     day = PlacedDay(tmp_path, JOBS, Setting(Cluster.uniform(2, 4)), None, 10)
     day.run()
-    row = placed_row(3, len(JOBS), day.found())
+    row = placed_row(3, len(JOBS), day.placed())
     assert row.bound_s <= row.ideal_s < row.replayed_s
+    assert row.bound_s < row.bound_on_replays_s < row.replayed_s
     assert row.planned_s == row.replayed_s
     assert row.bound_over_replayed == pytest.approx(
         row.bound_over_ideal * row.ideal_over_replayed, abs=1e-4
