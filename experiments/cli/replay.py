@@ -139,7 +139,6 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
     from goodalloc.experiments.hindsight.day_search import DaySearch
     from goodalloc.experiments.hindsight.job_weights import read_weights
     from goodalloc.experiments.replay_bound.replay_bound import bound_replays
-    from goodalloc.experiments.replay_bound.replay_rounds import cuts_rounds
 
     workload = _workload(arguments)
     setting = Setting(
@@ -169,7 +168,7 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
             report=report,
         )
     written, texts, data = day.write(folder, arguments.pictures), [day.text], day.data
-    if isinstance(day, HindsightDay) and not cuts_rounds(setting):
+    if isinstance(day, HindsightDay):
         replays = bound_replays(day, setting, arguments.traces)
         write_atomically(folder / REPLAY_BOUND, dump(replays.certificate) + "\n")
         written, texts = (*written, REPLAY_BOUND), [*texts, replays.text]

@@ -35,9 +35,10 @@ def rounds_of_replay(
     Raises
     ------
     ValueError
-        If nodes go or come within a round, so that jobs do not keep their GPUs through it.
+        If nodes go or come within a round, so that jobs do not keep their GPUs through it, or a
+        restart takes no whole seconds, so that rounding gains what is not counted.
     """
-    if cuts_rounds(setting):
+    if any(time % setting.interval for outage in setting.outages for time in outage[:2]):
         raise ValueError(
             f"Rounds of {setting.interval:g} s: nodes go or come within one, so that jobs do not "
             "keep their GPUs through it; expected outages from round to round."
@@ -46,16 +47,10 @@ def rounds_of_replay(
     for training in problem.trainings:
         own = applications[training.name].restart_delay
         delay = setting.restart_delay if own is None else own
+        if delay % 1:
+            raise ValueError(
+                f"Application '{training.name}': a restart takes {delay:g} s; expected whole "
+                "seconds, to which a replay rounds epochs."
+            )
         restart[training.name] = max(delay - ROUNDED, 0.0)
     return Rounds(float(setting.interval), restart)
-
-
-def cuts_rounds(setting: Setting) -> bool:
-    """Return whether nodes go or come within a round.
-
-    Parameters
-    ----------
-    setting
-        Conditions of the replay.
-    """
-    return any(time % setting.interval for outage in setting.outages for time in outage[:2])

@@ -23,7 +23,7 @@ the line to the next one is below all corners between them.
 
 Rounding: every round adds to what is subtracted in the end 64 units of the greatest cost that can
 occur, and what a wrong share of a part can change, which is that error times the greatest
-difference between neighbouring nodes.
+difference between neighbouring nodes, of which a part may lead to as many as its time is longer.
 """
 
 import argparse
@@ -44,8 +44,9 @@ document, listed, named, number, array, supplied, lines_of = (  # both files are
     for name in ("document", "listed", "named", "number", "array", "supplied", "Lines")
 )
 
-UNIT, SLOWEST, NEAR, TOLERANCE, MOST = 2.0**-53, 1e-6, 1e-7, 1e-9, 1e5
+UNIT, SLOWEST, NEAR, TOLERANCE, MOST, WORK = 2.0**-53, 1e-6, 1e-9, 1e-9, 1e5, 3e9
 FORMAT = "goodalloc-replay-bound"
+BAD_INPUT = (OSError, ValueError, TypeError, KeyError, AttributeError, csv.Error, RecursionError)
 KEYS = "digest bound seconds restart parts edges prices multipliers"
 
 
@@ -64,19 +65,21 @@ def verify(problem: Any, jobs: list[dict[str, str]] | None, certificate: Any) ->
     if claim["digest"] != hindsight.digest(problem):
         broken = "the certificate is of another problem"
     else:
-        with np.errstate(over="raise", invalid="raise"):
+        with np.errstate(all="raise", under="ignore"):
             try:
                 proved = _proved(case, claim)
             except ArithmeticError:
                 broken = "a number is too large"
         if jobs is not None:
             value = _value(case, jobs)
-    if not broken and claimed > proved:
+    if not broken and not claimed <= proved:  # also if nothing is proved
         broken = "the prices prove a smaller bound"
     if not broken and value < claimed:
         broken = "the replay is below the bound: it does not live by these rounds"
     gap = 1 - claimed / value if value > 0 else math.nan
-    message = broken or "the bound is proved"
+    lost = ", ".join(f"{seconds:g} s of '{name}'" for name, seconds in claim["restart"].items())
+    rounds = f"the bound is proved for rounds of {claim['seconds']:g} s with restarts of {lost}"
+    message = broken or rounds
     return hindsight.Verdict(not broken, value, proved, claimed, gap, message)
 
 
@@ -96,9 +99,12 @@ def _value(case: Any, rows: list[dict[str, str]]) -> float:
         raise ValueError("jobs: expected those of the problem, each once.")
     for row in rows:
         job, submission = jobs[row["job"]], float(row["submission"])
-        if abs(submission - job["release"]) > TOLERANCE * (1 + submission):
+        seconds = float(row["completion"]) - submission
+        if not abs(submission - job["release"]) <= TOLERANCE * (1 + submission):
             raise ValueError(f"jobs: '{row['job']}' is submitted at another time than released.")
-        values.append(job["weight"] * (float(row["completion"]) - submission))
+        if not 0 <= seconds < math.inf:
+            raise ValueError(f"jobs: '{row['job']}' completes at no time after its submission.")
+        values.append(job["weight"] * seconds)
     return math.fsum(values)
 
 
@@ -140,7 +146,10 @@ def _proved(case: Any, claim: Any) -> float:
         by_rounds = programme.least(_round_prices(edges, prices, seconds), begins, weight)
         for release, begin, least in zip(released, begins, by_rounds, strict=True):
             less = least - weight * release - 8 * UNIT * (abs(least) + weight * release)
-            found.append(max(less, lines.least(release, begin, weight)))
+            both = less, lines.least(release, begin, weight)
+            if not all(map(math.isfinite, both)):
+                raise OverflowError
+            found.append(max(both))
     terms = supplied(times, there, edges) * prices
     worth = math.fsum(terms.ravel()) * (1 + (times.size + 8) * UNIT)
     total = math.fsum(found)
@@ -148,11 +157,13 @@ def _proved(case: Any, claim: Any) -> float:
 
 
 def _round_prices(edges: Any, prices: Any, seconds: float) -> Any:
-    """Return the least price of every type in each round until the last edge."""
+    """Return the least price of every type in each round; there is none behind the last edge."""
     starts = seconds * np.arange(math.ceil(edges[-1] / seconds))
     first = np.searchsorted(edges, starts, side="right") - 1
     stop = np.minimum(np.searchsorted(edges, starts + seconds), len(prices))
-    return np.array([prices[i:j].min(axis=0) for i, j in zip(first, stop, strict=True)])
+    least = np.array([prices[i:j].min(axis=0) for i, j in zip(first, stop, strict=True)])
+    least[starts + seconds > edges[-1]] = 0.0
+    return least
 
 
 class _Step(NamedTuple):
@@ -176,19 +187,23 @@ class _Programme:
         self, work: Any, gpus: Any, rates: Any, parts: Any, seconds: float, lost: float
     ) -> None:
         rates = np.maximum(rates, SLOWEST * rates.max(axis=(0, 2))[None, :, None])
-        if not (rates > 0).all():
-            raise ValueError("rates: expected one above 0 in every phase.")
+        if not (rates > 0).all() or not (work > 0).all() or not (gpus > 0).all():
+            raise ValueError("training: expected work, GPUs and in every phase a rate above 0.")
         kinds, columns = (row.ravel() for row in np.indices(rates[:, 0].shape))
         own = rates[kinds, :, columns]
         keep = [
             not any(
-                kinds[i] == kinds[j] and columns[i] < columns[j] and (own[i] >= own[j]).all()
+                kinds[i] == kinds[j]
+                and gpus[columns[i]] < gpus[columns[j]]
+                and (own[i] >= own[j]).all()
                 for i in range(len(own))
             )
             for j in range(len(own))
         ]  # a job on option j may as well be on i, at a lower price
         self.kinds, self.gpus, self.seconds = kinds[keep], gpus[columns[keep]], seconds
         cut = np.repeat((work / parts), parts)
+        if not (cut > 0).all():
+            raise ValueError("parts: expected fewer of so little work.")
         lengths = cut / own[keep][:, np.repeat(np.arange(work.size), parts)]
         self.lengths, self.lost = lengths, lost
 
@@ -208,6 +223,7 @@ class _Programme:
         inside = np.maximum((at[k, j] - trains - at[k, cell]) / lengths[k, cell], 0.0)
         apart = inside < 1 - NEAR  # others are at the next node, but for that much of a part
         k, j, cell, inside = k[apart], j[apart], cell[apart], inside[apart]
+        shortest, longest = lengths.min(axis=1, keepdims=True), lengths.max(axis=1, keepdims=True)
         base, left = nodes * np.arange(len(at))[:, None], at[:, -1:] - at
         return _Step(
             dead,
@@ -218,11 +234,13 @@ class _Programme:
             base[k, 0] + cell,
             inside,
             base[k, 0] + j,
-            float((4 * size / lengths.min(axis=1, keepdims=True)).max()) + 2 * NEAR,
+            float((4 * size / shortest + 2 * NEAR * (2 + longest / shortest)).max()),
         )
 
     def least(self, prices: Any, begins: list[float], weight: float) -> list[float]:
         """Return the least cost of jobs from their first rounds on, rounded downwards."""
+        if self.lengths.size * len(prices) > WORK:
+            raise ValueError(f"parts: expected {WORK:g} nodes, options and rounds at most.")
         kept, changed = self._step(0.0), self._step(self.lost)
         rounds = np.maximum(np.floor((np.array(begins) - self.lost) / self.seconds), 0).astype(int)
         waits = np.clip(np.array(begins) - self.seconds * rounds, self.lost, self.seconds)
@@ -270,7 +288,7 @@ def main() -> int:
             json.loads(Path(names[key]).read_text("utf-8")) for key in ("problem", "certificate")
         ]
         verdict = verify(told[0], rows, told[1])
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except BAD_INPUT as error:
         sys.stderr.write(f"error: {type(error).__name__}: {error}\n")
         return 2
     sys.stdout.write("".join(f"{key}: {value}\n" for key, value in verdict._asdict().items()))

@@ -50,7 +50,7 @@ SPACING, NODES = 4.0, 200
 SLOWEST = 1e-6
 
 #: Part of a part within which a corner before a node is at the node.
-NEAR = 1e-7
+NEAR = 1e-9
 
 
 def round_job_bounds(
@@ -266,17 +266,19 @@ class _Step(NamedTuple):
 
 
 def _least_prices(bound: HindsightBound, seconds: float) -> Float[Floats, "rounds types"]:
-    """Return the least price of every type in each round."""
+    """Return the least price of every type in each round; there is none behind the last edge."""
     edges, number = bound.edges, int(np.ceil(bound.edges[-1] / seconds))
     starts = seconds * np.arange(number)
     first = np.searchsorted(edges, starts, side="right") - 1
     stop = np.minimum(np.searchsorted(edges, starts + seconds), len(bound.prices))
-    return np.array(
+    least = np.array(
         [
             bound.prices[one:behind].min(axis=0)
             for one, behind in zip(first.tolist(), stop.tolist(), strict=True)
         ]
     )
+    least[starts + seconds > edges[-1]] = 0.0
+    return least
 
 
 def _programme(

@@ -225,7 +225,7 @@ def _verify_trace(
         else:
             schedule = read_document(answer, TRACE_FORMATS[1:2])
             verdict = verify_hindsight.verify(asked, schedule, certificate)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, csv.Error) as error:
         raise ValueError(f"Files of the trace: {error}") from error
     lines = [
         ("verdict", "verified" if verdict.verified else "refused"),

@@ -68,17 +68,20 @@ def test_a_replay_is_above_the_bound_on_replays(
     assert "Files of the trace" in capsys.readouterr().err
 
 
-def test_nodes_that_leave_within_a_round_leave_the_bound_on_replays_out(
-    day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--outages", "130-240:1"), "nodes are missing from 130 to 240 s; expected multiples"),
+        (("--restart-delay", "30.5"), "a restart takes 30.5 s; expected whole seconds"),
+    ],
+)
+def test_conditions_of_which_nothing_is_bounded_are_refused(
+    day: Path, capsys: pytest.CaptureFixture[str], options: tuple[str, str], words: str
 ) -> None:
-    """As jobs do not keep their GPUs through it then."""
-    command = ["hindsight", str(day / "jobs.in.csv"), "--nodes", "2", "--steps", "5", "--json"]
-    for outage, there in (("120-240:1", True), ("130-240:1", False)):
-        out = tmp_path / outage.replace(":", "-")
-        assert main([*command, "--outages", outage, "--out", str(out)]) == 0
-        told = json.loads(capsys.readouterr().out)
-        assert ("bound_on_replays_average_completion_s" in told) == there
-        assert (out / "replay-bound.json").exists() == there
+    """A replay counts nodes in whole rounds, and epochs in whole seconds."""
+    command = ["hindsight", str(day / "jobs.in.csv"), "--nodes", "2", "--steps", "5", *options]
+    assert main([*command, "--out", str(day / "refused")]) == 2
+    assert words in capsys.readouterr().err
 
 
 def test_no_job_ends_before_it_could_alone(day: Path) -> None:
