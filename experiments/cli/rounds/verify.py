@@ -40,13 +40,16 @@ from goodalloc.solvers.certificates.certificate_file import CERTIFICATE_FORMAT
 from goodalloc.solvers.certificates.resolved_tree import resolved_to_dict, write_resolved
 from goodalloc.solvers.gavel.share_certificate_file import read_share_certificate
 
-#: Formats of the files of traces; the first two are the problem and a schedule.
-TRACE_FORMATS = (*(f"goodalloc-{form}" for form in verify_hindsight.KEYS), verify_replays.FORMAT)
-
 if TYPE_CHECKING:
     import argparse
 
     from goodalloc.data.documents.json_file import Document
+
+#: Formats of the files of traces, as their checkers name them.
+PROBLEM_FORMAT, SCHEDULE_FORMAT, BOUND_FORMAT, LATE_FORMAT = (
+    f"goodalloc-{form}" for form in verify_hindsight.KEYS
+)
+TRACE_BOUNDS = (BOUND_FORMAT, LATE_FORMAT, verify_replays.FORMAT)
 
 
 @dataclass(frozen=True)
@@ -121,8 +124,8 @@ def verify_certificate(
     if os.fspath(problem).endswith(PARQUET):
         _refuse_tree(tree, "a round in columns has")
         return _verify_columns(problem, answer, certificate, exact=exact, resolved=resolved)
-    found = read_document(certificate, (CERTIFICATE_FORMAT, *TRACE_FORMATS[2:]))
-    if found["format"] in TRACE_FORMATS:
+    found = read_document(certificate, (CERTIFICATE_FORMAT, *TRACE_BOUNDS))
+    if found["format"] in TRACE_BOUNDS:
         _refuse_tree(tree, "traces have")
         if exact or resolved is not None:
             raise ValueError(
@@ -217,13 +220,13 @@ def _verify_trace(
     problem: str | os.PathLike[str], answer: str | os.PathLike[str], certificate: Document
 ) -> CertificateVerdict:
     """Check a bound on all schedules of a trace and a schedule, or on all replays and a replay."""
-    asked = read_document(problem, TRACE_FORMATS[:1])
+    asked = read_document(problem, (PROBLEM_FORMAT,))
     try:
         if certificate["format"] == verify_replays.FORMAT:
             rows = list(csv.DictReader(read_text(answer).splitlines()))
             verdict = verify_replays.verify(asked, rows, certificate)
         else:
-            schedule = read_document(answer, TRACE_FORMATS[1:2])
+            schedule = read_document(answer, (SCHEDULE_FORMAT,))
             verdict = verify_hindsight.verify(asked, schedule, certificate)
     except (KeyError, TypeError, AttributeError, ValueError, csv.Error) as error:
         raise ValueError(f"Files of the trace: {error}") from error
