@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
@@ -31,7 +31,7 @@ from goodalloc.solvers.policies.registry import make_policy
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from goodalloc.data.workloads.workload import Submission
     from goodalloc.experiments.support.tasks import Task
@@ -150,13 +150,6 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
     weights = None if arguments.weights is None else read_weights(arguments.weights)
     folder = make_folder(arguments.out)
     with progress_bar("hindsight", 100, quiet=arguments.json) as bar:
-        done = 0
-
-        def report(share: float) -> None:
-            nonlocal done
-            bar.update(round(100 * share) - done)
-            done = round(100 * share)
-
         day = day_by(
             arguments.objective,
             workload,
@@ -165,16 +158,29 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
             DaySearch(arguments.price_interval, arguments.search_seed, arguments.steps),
             due=arguments.due,
             weights=weights,
-            report=report,
+            report=_percents(bar),
         )
     written, texts, data = day.write(folder, arguments.pictures), [day.text], day.data
     if isinstance(day, HindsightDay):
-        replays = bound_replays(day, setting, arguments.traces)
+        with progress_bar("bound on replays", 100, quiet=arguments.json) as bar:
+            replays = bound_replays(day, setting, arguments.traces, report=_percents(bar))
         write_atomically(folder / REPLAY_BOUND, dump(replays.certificate) + "\n")
         written, texts = (*written, REPLAY_BOUND), [*texts, replays.text]
         data = {**data, **replays.data}
     texts.append(f"written to {folder}: {', '.join(written)}")
     return Output("\n\n".join(texts), data)
+
+
+def _percents(bar: Any) -> Callable[[float], None]:
+    """Return a callback that moves a bar of 100 to the share that is done."""
+    done = 0
+
+    def report(share: float) -> None:
+        nonlocal done
+        bar.update(round(100 * share) - done)
+        done = round(100 * share)
+
+    return report
 
 
 #: Sources of rows, as the last line of the output names them.

@@ -7,21 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 from goodalloc.experiments.hindsight.bound_file import problem_document
 from goodalloc.experiments.verification import verify_hindsight, verify_replays
-from goodalloc.solvers.hindsight.rounds_with_restarts import parts_of
+from goodalloc.solvers.hindsight.rounds_with_restarts import SPACING, parts_of
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
+
     from goodalloc.models.hindsight.offline_problem import OfflineProblem
     from goodalloc.models.hindsight.rounds import Rounds
+    from goodalloc.models.support.array_types import Floats
     from goodalloc.solvers.hindsight.best_prices import HindsightBound
-
-#: Most seconds between two nodes of progress of a job that trains as fast as it can.
-SPACING = 8.0
 
 
 def replay_bound_document(
-    problem: OfflineProblem, bound: HindsightBound, rounds: Rounds, *, spacing: float = SPACING
+    problem: OfflineProblem,
+    bound: HindsightBound,
+    rounds: Rounds,
+    prices: Float[Floats, "intervals types"] | None = None,
+    *,
+    spacing: float = SPACING,
 ) -> dict[str, Any]:
-    """Return a bound on all replays: what the checker proves by the prices of a bound.
+    """Return a bound on all replays: what the checker proves by prices.
 
     Parameters
     ----------
@@ -31,6 +36,8 @@ def replay_bound_document(
         Bound on all its schedules.
     rounds
         Rounds of the replays; of whole seconds.
+    prices
+        Price of a GPU-second of every type in every interval of the bound; its own by default.
     spacing
         Most seconds between two nodes of progress, as in `round_job_bounds`.
 
@@ -51,7 +58,7 @@ def replay_bound_document(
             training.name: parts_of(training, spacing).tolist() for training in problem.trainings
         },
         "edges": bound.edges.tolist(),
-        "prices": bound.prices.tolist(),
+        "prices": (bound.prices if prices is None else prices).tolist(),
         "multipliers": {
             name: multipliers.values.tolist() for name, multipliers in bound.multipliers.items()
         },

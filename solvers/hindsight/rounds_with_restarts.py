@@ -97,9 +97,9 @@ def round_job_bounds(
         rows = problem.jobs_of(training.name)
         if not rows.size:
             continue
-        options = _Options.of(training)
+        options = RoundOptions.of(training)
         nodes = nodes_of(training, parts_of(training, spacing))
-        step = partial(_Step.of, options, nodes, rounds.seconds)
+        step = partial(RoundStep.of, options, nodes, rounds.seconds)
         weights = np.array([problem.jobs[row].weight for row in rows.tolist()])
         for weight in np.unique(weights).tolist():
             own = rows[weights == weight]
@@ -137,7 +137,7 @@ def nodes_of(training: Training, parts: Int[Indices, " phases"]) -> _Nodes:
     return _Nodes(phase, (training.work / parts)[phase])
 
 
-class _Options(NamedTuple):
+class RoundOptions(NamedTuple):
     """Types and numbers of GPUs of which no other is as good everywhere on fewer GPUs.
 
     Attributes
@@ -153,7 +153,7 @@ class _Options(NamedTuple):
     rates: Float[Floats, "options phases"]
 
     @classmethod
-    def of(cls, training: Training) -> _Options:
+    def of(cls, training: Training) -> RoundOptions:
         """Return those of a training."""
         found: list[tuple[int, float, Floats]] = []
         least = SLOWEST * training.rates.max(axis=(0, 2))
@@ -168,7 +168,7 @@ class _Options(NamedTuple):
         return cls(np.array(kinds), np.array(numbers), np.stack(each))
 
 
-class _Step(NamedTuple):
+class RoundStep(NamedTuple):
     """Round in which a job trains but for its first seconds, from every node on every option.
 
     Attributes
@@ -200,7 +200,7 @@ class _Step(NamedTuple):
     parts: Int[Indices, " starts"]
 
     @classmethod
-    def of(cls, options: _Options, nodes: _Nodes, seconds: float, dead: float) -> _Step:
+    def of(cls, options: RoundOptions, nodes: _Nodes, seconds: float, dead: float) -> RoundStep:
         """Return a round of so many seconds."""
         number, trains = nodes.length.size + 1, seconds - dead
         part, share, left, corners = [], [], [], []
@@ -282,8 +282,8 @@ def _least_prices(bound: HindsightBound, seconds: float) -> Float[Floats, "round
 
 
 def _programme(
-    options: _Options,
-    step: Callable[[float], _Step],
+    options: RoundOptions,
+    step: Callable[[float], RoundStep],
     prices: Float[Floats, "rounds types"],
     rounds: Rounds,
     jobs: Sequence[OfflineJob],

@@ -84,7 +84,7 @@ class PlacedDay(DayTask):
 
     def description(self) -> dict[str, Any]:
         """Return all inputs that the record depends on."""
-        return super().description() | {"format": "goodalloc-placed-day", "version": 2}
+        return super().description() | {"format": "goodalloc-placed-day", "version": 3}
 
     def work(self, report: Report) -> dict[str, float | None]:
         """Bound the day, find an ideal schedule, and replay one that is planned on the nodes."""

@@ -18,7 +18,7 @@ from goodalloc.data.documents.traces_digest import traces_digest
 from goodalloc.experiments.hindsight.bound_file import bound_document
 from goodalloc.experiments.hindsight.problem_of_replay import replayed_problem
 from goodalloc.experiments.replay.replay_conditions import Setting
-from goodalloc.experiments.replay_bound.replay_certificate import SPACING, replay_bound_document
+from goodalloc.experiments.replay_bound.replay_certificate import replay_bound_document
 from goodalloc.experiments.replay_bound.replay_rounds import rounds_of_replay
 from goodalloc.experiments.reporting.axes import open_axes
 from goodalloc.experiments.reporting.plots import COLOURS
@@ -31,6 +31,7 @@ from goodalloc.solvers.hindsight.free_multipliers import with_free_multipliers
 from goodalloc.solvers.hindsight.lone_schedules import lone_job_costs
 from goodalloc.solvers.hindsight.order_of_phases import ordered_job_bounds
 from goodalloc.solvers.hindsight.phase_windows import windowed_job_bounds
+from goodalloc.solvers.hindsight.round_prices import round_prices
 from goodalloc.solvers.hindsight.rounds_with_restarts import round_job_bounds
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
 #: A quick search of prices, a further stage with finer intervals, and lines of the table.
 QUICK_SEARCH = (Stage(1200.0, (200.0, 60.0), 15), Stage(300.0, (40.0, 10.0), 15))
-FINER, LINES = Stage(150.0, (2.0,), 40), 11
+FINER, LINES = Stage(150.0, (2.0,), 40), 12
 
 #: What vouches for a value: the stand-alone checker, which proves it; that it is computed, a bound
 #: to rounding; or a schedule of every job alone, so that no bound at these prices is greater.
@@ -120,10 +121,13 @@ def lifted_bounds(
         value = _total(bound, way(problem, start))
         yield name, COMPUTED, value, before + clock.seconds()
     free_changes = replace(rounds, restart=dict.fromkeys(rounds.restart, 0.0))
-    value = _total(bound, round_job_bounds(problem, free, free_changes, spacing=SPACING))
+    value = _total(bound, round_job_bounds(problem, free, free_changes))
     yield "order, whole GPUs, rounds, first start", COMPUTED, value, freed + clock.seconds()
     value = float(replay_bound_document(problem, free, rounds)["bound"])
     yield "order, whole GPUs, rounds, all starts", CHECKED, value, freed + clock.seconds()
+    prices = round_prices(problem, free, rounds)
+    value = float(replay_bound_document(problem, free, rounds, prices)["bound"])
+    yield "the same, by prices of its own", CHECKED, value, freed + clock.seconds()
     for name, kept in (
         ("all but rounds and restarts", {}),
         ("all but restarts", {"clock": rounds.seconds}),
@@ -177,7 +181,7 @@ class RelaxationTask(RecordedTask):
         """Return all inputs that the record depends on."""
         return {
             "format": "goodalloc-relaxations",
-            "version": 2,
+            "version": 3,
             "library": library_version(),
             "workload": [list(astuple(job)) for job in self.workload],
             "traces": traces_digest(self.traces),

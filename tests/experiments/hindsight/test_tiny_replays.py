@@ -24,6 +24,7 @@ from goodalloc.experiments.replay_bound.replay_rounds import rounds_of_replay
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.solvers.hindsight.best_prices import Stage, hindsight_bound
 from goodalloc.solvers.hindsight.free_multipliers import with_free_multipliers
+from goodalloc.solvers.hindsight.round_prices import round_prices
 from goodalloc.solvers.policies.policy_table import POLICIES
 from goodalloc.solvers.policies.registry import make_policy
 
@@ -83,8 +84,11 @@ def bounds_of(seed: int) -> tuple[float, float]:
     problem = replayed_problem(jobs, APPLICATIONS, setting)
     bound = with_free_multipliers(problem, hindsight_bound(problem, QUICK))
     rounds = rounds_of_replay(problem, APPLICATIONS, setting)
-    on_replays = replay_bound_document(problem, bound, rounds, spacing=4.0)
-    return float(bound_document(problem, bound)["bound"]), float(on_replays["bound"])
+    on_replays = max(
+        float(replay_bound_document(problem, bound, rounds, prices)["bound"])
+        for prices in (None, round_prices(problem, bound, rounds, steps=5))
+    )
+    return float(bound_document(problem, bound)["bound"]), on_replays
 
 
 def average(policy: str, seed: int) -> float:

@@ -1,0 +1,256 @@
+r"""Search for the prices whose bound on all schedules in rounds with restarts is greatest.
+
+The prices of a bound on all schedules (`best_prices.py`) bound jobs that live by rounds, too
+(`rounds_with_restarts.py`), but others bound them better: jobs that pay for restarts and keep whole
+numbers of GPUs want GPUs at other times. The sum of the programmes (1) and (2) there is concave in
+the prices, and its gradient is the GPUs that the cheapest schedules take less those that are there.
+
+The search evaluates the programmes on a coarse grid of progress, with lines between the nodes that
+may be a little above the true costs, and only with numbers of GPUs that are a corner of some
+phase's speedup. Nothing of that is in the bound: any prices prove one. A programme and its gradient
+are compiled by JAX, on the device that it finds, in double precision.
+"""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from goodalloc.solvers.hindsight.price_climb import PriceScale, climb_prices
+from goodalloc.solvers.hindsight.rounds_with_restarts import RoundOptions, RoundStep, nodes_of
+from goodalloc.solvers.interface.stop import Stop
+from goodalloc.solvers.interface.watch import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtyping import Float, Int
+
+    from goodalloc.models.hindsight.offline_problem import OfflineJob, OfflineProblem, Training
+    from goodalloc.models.hindsight.rounds import Rounds
+    from goodalloc.models.support.array_types import Flags, Floats, Indices
+    from goodalloc.solvers.hindsight.best_prices import HindsightBound
+
+#: Seconds between two nodes of a training at its greatest rates; nodes of a short and a long one.
+SPACING, FEWEST, NODES = 30.0, 20, 100
+
+#: Steps of the search.
+STEPS = 40
+
+#: Most pairs of a training and a weight, each of which has a programme of its own.
+MOST_KINDS = 40
+
+NO_LIMIT = Stop()
+
+
+def round_prices(
+    problem: OfflineProblem,
+    bound: HindsightBound,
+    rounds: Rounds,
+    *,
+    steps: int = STEPS,
+    stop: Stop = NO_LIMIT,
+    report: Callable[[float], None] = lambda _share: None,
+) -> Float[Floats, "intervals types"]:
+    """Return prices that bound schedules in rounds better than those of a bound on all schedules.
+
+    If there are more than `MOST_KINDS` pairs of a training and a weight, these are returned.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    bound
+        Bound on all its schedules, from whose prices the search starts.
+    rounds
+        Rounds of the schedules that are bounded here.
+    steps
+        Most steps of the search.
+    stop
+        Limits; at the first of them the prices of the bound are returned.
+    report
+        Callback for the share of the search that is done.
+
+    Raises
+    ------
+    ValueError
+        If no restart is told for a training.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from goodalloc.models.hindsight import OfflineJob, OfflineProblem, Rounds, Supply, Training
+    >>> from goodalloc.solvers.hindsight import hindsight_bound, round_prices
+    >>> training = Training("one", np.array([90.0]), np.array([1.0, 2.0]), np.array([[[1.0, 1.5]]]))
+    >>> jobs = (OfflineJob("a", "one", 0.0, 30.0), OfflineJob("b", "one", 0.0, 30.0))
+    >>> problem = OfflineProblem((training,), jobs, Supply.constant({"t4": 2.0}))
+    >>> bound = hindsight_bound(problem)
+    >>> round_prices(problem, bound, Rounds(60.0, {"one": 30.0})).shape == bound.prices.shape
+    True
+    """
+    kinds: dict[tuple[str, float], list[OfflineJob]] = {}
+    for job in problem.jobs:
+        kinds.setdefault((job.training, job.weight), []).append(job)
+    if len(kinds) > MOST_KINDS:
+        return bound.prices
+    import jax
+
+    starts = rounds.seconds * np.arange(int(np.ceil(bound.edges[-1] / rounds.seconds)))
+    interval = np.searchsorted(bound.edges, starts, side="right") - 1
+    interval = np.minimum(interval, len(bound.prices) - 1)
+    programmes = [
+        _programme_of(problem.training(name), jobs, rounds) for (name, _), jobs in kinds.items()
+    ]
+    there = problem.supply.mean(bound.edges) * np.diff(bound.edges)[:, None]
+    scale, done = float(np.mean([job.weight for job in problem.jobs])), 0
+
+    def evaluate(prices: Floats) -> tuple[float, Floats]:
+        nonlocal done
+        value, slope = -float((there * prices).sum()), -there
+        with jax.enable_x64(True):
+            for programme in programmes:
+                own, taken = _compiled()(prices[interval], programme, starts)
+                value += float(own)
+                slope = slope.copy()
+                np.add.at(slope, interval, np.asarray(taken))
+        done += 1
+        report(min(done / (2 * steps), 1.0))
+        return value, slope
+
+    jobs = len(problem.jobs)
+    found = climb_prices(
+        evaluate, bound.prices, PriceScale(scale, scale * jobs), steps, Watch(stop)
+    )
+    report(1.0)
+    return found
+
+
+class _Programme(NamedTuple):
+    """Programme of the jobs of a training and a weight, in arrays.
+
+    Attributes
+    ----------
+    kind, gpus
+        Row of the type and number of GPUs of every option.
+    kept, changed, begun
+        Rounds of jobs that keep their GPUs, change them, and are in their first round.
+    first
+        First round of every job.
+    weight
+        Their weight.
+    seconds
+        Seconds of a round.
+    """
+
+    kind: Int[Indices, " options"]
+    gpus: Float[Floats, " options"]
+    kept: _Round
+    changed: _Round
+    begun: _Round
+    first: Int[Indices, " jobs"]
+    weight: float
+    seconds: float
+
+
+class _Round(NamedTuple):
+    """Round from every node on every option, as in `rounds_with_restarts.py`, without corners.
+
+    Attributes
+    ----------
+    part, share
+        Where it leads: the part, flat over the options, and how much of it is done.
+    holds
+        Seconds for which GPUs are held until the end of the job.
+    ends
+        Whether that is in this round.
+    """
+
+    part: Int[Indices, "options nodes"]
+    share: Float[Floats, "options nodes"]
+    holds: Float[Floats, "options nodes"]
+    ends: Flags
+
+    @classmethod
+    def of(cls, step: RoundStep) -> _Round:
+        """Return the round of a step."""
+        return cls(step.part, step.share, step.left + step.dead, step.ends)
+
+
+def _programme_of(training: Training, jobs: list[OfflineJob], rounds: Rounds) -> _Programme:
+    """Return the programme of jobs of one weight."""
+    options = _corners(RoundOptions.of(training))
+    nodes = nodes_of(training, _coarse_parts(training))
+    step = partial(RoundStep.of, options, nodes, rounds.seconds)
+    first, lost = np.array([rounds.first(job) for job in jobs]), rounds.lost(training.name)
+    waits = np.array([job.begin for job in jobs]) - rounds.seconds * first
+    wait = float(np.clip(waits, lost, rounds.seconds).max())
+    kept, changed, begun = (_Round.of(step(dead)) for dead in (0.0, lost, wait))
+    kind, gpus = options.kind, options.gpus
+    return _Programme(
+        kind, gpus, kept, changed, begun, first, jobs[0].weight, float(rounds.seconds)
+    )
+
+
+def _coarse_parts(training: Training) -> Int[Indices, " phases"]:
+    """Return the number of parts of every phase."""
+    seconds = training.least_seconds
+    finest = max(min(SPACING, seconds / FEWEST), seconds / NODES)
+    return np.maximum(np.ceil(training.least_phase_seconds / finest), 1.0).astype(int)
+
+
+def _corners(options: RoundOptions) -> RoundOptions:
+    """Return the options that are a corner of the concave hull of the rates of some phase."""
+    keep = np.zeros(options.gpus.size, dtype=bool)
+    for kind in np.unique(options.kind).tolist():
+        rows = np.flatnonzero(options.kind == kind)
+        rows = rows[np.argsort(options.gpus[rows])]
+        for rates in options.rates[rows].T:
+            hull = [(0.0, 0.0, -1)]
+            for row, gpus, rate in zip(
+                rows.tolist(), options.gpus[rows].tolist(), rates.tolist(), strict=True
+            ):
+                while len(hull) > 1 and _below(hull[-2], hull[-1], gpus, rate):
+                    hull.pop()
+                if rate > hull[-1][1]:
+                    hull.append((gpus, rate, row))
+            keep[[row for *_, row in hull[1:]]] = True
+    return RoundOptions(options.kind[keep], options.gpus[keep], options.rates[keep])
+
+
+def _below(
+    first: tuple[float, float, int], second: tuple[float, float, int], gpus: float, rate: float
+) -> bool:
+    """Return whether a point is on or below the line from the one before it to a third one."""
+    return (second[1] - first[1]) * (gpus - first[0]) <= (rate - first[1]) * (second[0] - first[0])
+
+
+@cache
+def _compiled() -> Callable[..., Any]:
+    """Return the compiled cost of the jobs of a programme with its gradient by round prices."""
+    import jax
+    import jax.numpy as jnp
+
+    def before(one: _Round, after: Any, paid: Any, time: Any, told: _Programme) -> Any:
+        flat = after.ravel()
+        here, behind = flat[one.part], flat[jnp.minimum(one.part + 1, flat.size - 1)]
+        costs = here + (behind - here) * one.share + told.seconds * paid
+        return jnp.where(one.ends, (told.weight + paid) * one.holds + told.weight * time, costs)
+
+    def total(prices: Any, told: _Programme, starts: Any) -> Any:
+        @jax.checkpoint  # keeps the costs of every round alone for the gradient
+        def round_before(costs: Any, given: Any) -> Any:
+            (on, off), (price, time) = costs, given
+            paid = (price[told.kind] * told.gpus)[:, None]
+            begins = jnp.minimum(before(told.begun, on, paid, time, told)[:, 0].min(), off[0])
+            off = jnp.minimum(before(told.changed, on, paid, time, told).min(axis=0), off)
+            on = jnp.minimum(before(told.kept, on, paid, time, told), off)
+            return (on, off), begins
+
+        shape, end = told.kept.part.shape, told.weight * told.seconds * len(starts)
+        last = jnp.full(shape, end), jnp.full(shape[1], end)
+        _, begins = jax.lax.scan(round_before, last, (prices[::-1], starts[::-1]))
+        return begins[::-1][told.first].sum()
+
+    return jax.jit(jax.value_and_grad(total))

@@ -1,0 +1,90 @@
+"""Prices for bounds in rounds with restarts: they prove more than those for all schedules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+
+from goodalloc.models.hindsight.offline_problem import OfflineJob
+from goodalloc.models.hindsight.rounds import Rounds
+from goodalloc.solvers.hindsight.best_prices import hindsight_bound, stages_to
+from goodalloc.solvers.hindsight.round_prices import (
+    MOST_KINDS,
+    _compiled,
+    _corners,
+    _programme_of,
+    round_prices,
+)
+from goodalloc.solvers.hindsight.rounds_with_restarts import RoundOptions, round_job_bounds
+from goodalloc.solvers.interface.stop import Stop
+from tests.support.hindsight.lone_rounds import drawn_in_rounds
+from tests.support.hindsight.tiny_traces import UNIT, tiny_trace
+
+
+def test_searched_prices_prove_more_than_those_for_all_schedules() -> None:
+    """On most tiny traces of one and two types, in rounds of a unit with a restart."""
+    gains = [gain(seed) for seed in range(6)]
+    assert np.mean(gains) > 0.01
+    assert sum(one > 0.0 for one in gains) >= 4
+
+
+def gain(seed: int) -> float:
+    """By how much the bound of a tiny trace rises in the search."""
+    drawn = tiny_trace(seed)
+    jobs = tuple(replace(job, begin=job.begin + 3.0) for job in drawn.jobs)
+    problem = replace(drawn, jobs=jobs)
+    rounds = Rounds(UNIT, {training.name: 3.0 for training in problem.trainings})
+    bound = hindsight_bound(problem, stages_to(UNIT))
+    shares: list[float] = []
+    found = round_prices(problem, bound, rounds, report=shares.append)
+    there = problem.supply.mean(bound.edges) * np.diff(bound.edges)[:, None]
+    values = []
+    for prices in (bound.prices, found):
+        free = replace(bound, prices=prices, job_bounds=np.full(len(jobs), -np.inf))
+        by_job = round_job_bounds(problem, free, rounds, spacing=0.5)
+        values.append(float(by_job.sum() - (there * prices).sum()))
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    return values[1] / values[0] - 1.0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_gradient_is_that_of_the_cost(seed: int) -> None:
+    """By differences, where the cheapest schedule stays the same."""
+    problem, bound, rounds = drawn_in_rounds(seed)
+    programme = _programme_of(problem.trainings[0], [problem.jobs[0]], rounds)
+    starts = rounds.seconds * np.arange(len(bound.prices))
+    step = 1e-7
+    with jax.enable_x64(True):
+        _, slope = _compiled()(bound.prices, programme, starts)
+        for row in range(len(bound.prices)):
+            ends = []
+            for sign in (-1.0, 1.0):
+                moved = bound.prices.copy()
+                moved[row, 0] += sign * step
+                ends.append(float(_compiled()(moved, programme, starts)[0]))
+            difference = (ends[1] - ends[0]) / (2 * step)
+            assert float(slope[row, 0]) == pytest.approx(difference, rel=1e-4, abs=1e-4)
+
+
+def test_options_below_a_line_between_others_are_left_out() -> None:
+    """Unless they are a corner in another phase."""
+    rates = np.array([[1.0, 1.0], [1.4, 2.0], [2.0, 2.2], [3.0, 2.3]])
+    options = RoundOptions(np.zeros(4, int), np.array([1.0, 2.0, 3.0, 4.0]), rates)
+    assert _corners(options).gpus.tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert _corners(options._replace(rates=rates[:, :1])).gpus.tolist() == [1.0, 4.0]
+
+
+def test_with_many_weights_and_after_a_limit_the_prices_stay_as_they_are() -> None:
+    """Every weight would have a programme of its own."""
+    problem, bound, rounds = drawn_in_rounds(0)
+    found = round_prices(problem, bound, rounds, stop=Stop(seconds=1e-9))
+    assert found.tolist() == bound.prices.tolist()
+    many = tuple(
+        OfflineJob(f"{place}", "one", 0.0, 10.0, 1.0 + place) for place in range(MOST_KINDS + 1)
+    )
+    found = round_prices(replace(problem, jobs=many), bound, rounds)
+    assert found is bound.prices
