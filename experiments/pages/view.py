@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from goodalloc.data.files.allocation import read_allocation
 from goodalloc.data.rounds.any_round import read_round
 from goodalloc.experiments.pages.gap_profiles import GAPS, gap_page, read_gaps
 from goodalloc.experiments.pages.gpus_of_nodes import round_page
@@ -16,16 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def view(path: str, allocation: str | None = None, policies: Sequence[str] = ()) -> str:
+def view(path: str, policies: Sequence[str] = ()) -> str:
     """Return the page of a file or a folder.
 
     Parameters
     ----------
     path
-        An instance file, the name of a shipped one or a round in columns, a folder of replays or of
-        one, or that of a gap benchmark or its file.
-    allocation
-        File of an allocation or a result of the instance; the present one if None.
+        An instance file, the name of a shipped one or a round in columns, of which the present
+        allocation is shown; a folder of replays or of one, or that of a gap benchmark or its file.
     policies
         Names of the replays to show, of those in the folder; all if empty.
 
@@ -41,10 +38,7 @@ def view(path: str, allocation: str | None = None, policies: Sequence[str] = ())
         if policies:
             raise ValueError("argument --policies: expected a folder of replays with it.")
         instance = read_round(path)
-        found = instance.current if allocation is None else read_allocation(allocation, instance)
-        return round_page(instance, found)
-    if allocation is not None:
-        raise ValueError("argument --allocation: expected an instance with it, not a folder.")
+        return round_page(instance, instance.current)
     if policies and ((folder / GAPS).is_file() or (folder / SAMPLES).is_file()):
         raise ValueError("argument --policies: expected a folder of several replays with it.")
     if (folder / GAPS).is_file():

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.files.allocation import read_allocation
 from goodalloc.data.rounds.any_round import read_round
 from goodalloc.experiments.cli.output import Output, check_distinct, check_target, flat
 from goodalloc.experiments.cli.rounds.columns import require_reader
@@ -42,7 +43,16 @@ def _page(path: str, allocation: str | None, policies: Sequence[str]) -> str:
     if not (Path(path) / DESCRIPTION).is_file():
         from goodalloc.experiments.pages.view import view
 
-        return view(path, allocation, policies)
+        if allocation is None:
+            return view(path, policies)
+        if Path(path).is_dir():
+            raise ValueError("argument --allocation: expected an instance with it, not a folder.")
+        if policies:
+            raise ValueError("argument --policies: expected a folder of replays with it.")
+        from goodalloc.experiments.pages.gpus_of_nodes import round_page
+
+        instance = read_round(path)
+        return round_page(instance, read_allocation(allocation, instance))
     from goodalloc.experiments.library.ranking_page import submission_page
 
     for option, given in (("allocation", allocation), ("policies", policies)):

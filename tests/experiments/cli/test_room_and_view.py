@@ -160,6 +160,12 @@ def test_view_writes_a_page_and_refuses_what_it_cannot_show(
     assert "Round tiny-cold" in target.read_text(encoding="utf-8")
     assert main(["view", "tiny-cold", "--policies", "pollux", "--out", str(target)]) == 2
     assert "--policies" in capsys.readouterr().err
+    solved = tmp_path / "solved.json"
+    assert main(["solve", "tiny-cold", "--out", str(solved)]) == 0
+    shown = ["view", "tiny-cold", "--allocation", str(solved), "--out", str(target)]
+    assert main(shown) == 0
+    assert main([*shown, "--policies", "pollux"]) == 2
+    assert main(["view", str(tmp_path), *shown[2:]]) == 2
     assert main(["view", str(target), "--out", str(target)]) == 2
     assert main(["view", str(tmp_path / "missing.json"), "--out", str(target)]) == 2
     assert main(["view", "tiny-cold", "--out", str(tmp_path)]) == 2

@@ -178,8 +178,6 @@ def test_what_no_page_can_show_is_refused(tmp_path: Path) -> None:
         view(str(tmp_path))
     with pytest.raises(ValueError, match="--policies"):
         view("tiny-cold", policies=("pollux",))
-    with pytest.raises(ValueError, match="--allocation"):
-        view(str(tmp_path), allocation="x.json")
     write_replay(tmp_path / "pollux", replayed())
     with pytest.raises(ValueError, match=r"no replay 'polux'.*pollux"):
         view(str(tmp_path), policies=("polux",))
