@@ -82,7 +82,8 @@ def round_prices(
     --------
     >>> import numpy as np
     >>> from goodalloc.models.hindsight import OfflineJob, OfflineProblem, Rounds, Supply, Training
-    >>> from goodalloc.solvers.hindsight import hindsight_bound, round_prices
+    >>> from goodalloc.solvers.hindsight import hindsight_bound
+    >>> from goodalloc.solvers.hindsight.round_prices import round_prices
     >>> training = Training("one", np.array([90.0]), np.array([1.0, 2.0]), np.array([[[1.0, 1.5]]]))
     >>> jobs = (OfflineJob("a", "one", 0.0, 30.0), OfflineJob("b", "one", 0.0, 30.0))
     >>> problem = OfflineProblem((training,), jobs, Supply.constant({"t4": 2.0}))
