@@ -14,11 +14,13 @@ bytes cannot do more items a second than
 
 .. math:: \min(F / t, \; B / b)                                                               (1)
 
-on a machine that computes *F* of them and moves *B* bytes a second. Both are measured, on all
-cores, by kernels that do nothing else: the functions on arrays that stay in the cache, and copies
-of arrays that do not. *F* is that of the library that computes them faster; beside it stands what
-the kernel's own library can do. A step time takes 4 functions
-(`models/goodput/throughput_model.py`).
+on a device that computes *F* of them and moves *B* bytes a second. Both are measured by kernels
+that do nothing else: on all cores of a machine, the functions on arrays that stay in the cache, and
+copies of arrays that do not; where JAX finds a GPU, on that GPU, with all functions of a number in
+one kernel. *F* is that of the library that computes them faster on the device; beside it stands
+what the kernel's own library can do. A step time takes 4 functions
+(`models/goodput/throughput_model.py`). Searches take their arguments from the memory of the machine
+and bring their results back there; on a GPU *B* is then the speed of that way.
 """
 
 from __future__ import annotations
@@ -65,6 +67,9 @@ LOGGER = logging.getLogger(__name__)
 #: Pairs (m, s) per allocation in the measure of goodput points.
 POINTS_PER_ALLOCATION = 256
 
+#: Device of NumPy, and of JAX where there is no GPU.
+PROCESSOR = "cpu"
+
 #: Numbers of an array within the cache of a core, and beyond all caches.
 INSIDE, OUTSIDE = 4096, 2**24
 
@@ -74,8 +79,15 @@ IN_A_ROW, ARRAYS = 16, 64
 #: Transcendental functions of a step time; bytes of a number, and numbers that a search moves.
 FUNCTIONS, BYTES, SEARCH_NUMBERS = 4, 8, 19
 
+#: Numbers of an array on a GPU.
+ON_GPU = 2**27
+
 #: Libraries; JAX first, since its first call is measured.
 BACKENDS: tuple[Backend, ...] = ("jax", "numpy")
+
+#: Searches; measures of the bytes that a device moves, and that go to it and come back.
+SEARCHES: tuple[Search, ...] = ("integer", "grid")
+MOVING = ("bytes", "transfer")
 
 #: Measurements of a job that is fitted.
 OBSERVATIONS = 16
@@ -101,6 +113,14 @@ class Measurement(NamedTuple):
     bytes_each: float | None = None
     share_of_limit: float | None = None
     share_of_library: float | None = None
+    device: str = PROCESSOR
+
+
+def jax_device() -> str:
+    """Return the name of the device that JAX computes on: ``"cpu"``, or a GPU by its product."""
+    import jax
+
+    return PROCESSOR if jax.default_backend() == PROCESSOR else jax.devices()[0].device_kind
 
 
 def sample_models(jobs: int, generator: np.random.Generator) -> GoodputModel:
@@ -289,6 +309,45 @@ def measure_functions(backend: Backend, cores: int, repeats: int) -> Measurement
         )
 
 
+def measure_gpu(repeats: int) -> list[Measurement]:
+    """Measure exp, log and log1p in turn on a GPU, and the bytes that it moves and that reach it.
+
+    These are bytes that its memory reads and writes, and bytes that go there and come back.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    def compute(values: jax.Array) -> jax.Array:
+        for _ in range(IN_A_ROW):  # not `fori_loop`, of which every round would be a kernel
+            values = jnp.log1p(jnp.log(jnp.exp(values) + 1e-3) + 0.5)
+        return values
+
+    kernels = {
+        "functions": (jax.jit(compute), 3 * IN_A_ROW),
+        "bytes": (jax.jit(lambda values: values + 1.0), 2 * BYTES),
+    }
+    host = np.random.default_rng(0).random(OUTSIDE)
+    with jax.enable_x64(True):
+        values = jax.random.uniform(jax.random.key(0), ON_GPU, jnp.float64, 0.5, 1.5)
+        moved = measure(
+            "transfer",
+            "jax",
+            2 * BYTES * OUTSIDE,
+            repeats,
+            lambda: np.asarray(jax.device_put(host) + 1.0),
+        )
+        return [moved] + [
+            measure(
+                name,
+                "jax",
+                each * ON_GPU,
+                repeats,
+                lambda kernel=kernel: kernel(values).block_until_ready(),
+            )
+            for name, (kernel, each) in kernels.items()
+        ]
+
+
 def measure_bytes(cores: int, repeats: int) -> Measurement:
     """Measure the bytes that all cores read and write by copying, beyond their caches."""
     source = np.random.default_rng(0).random((cores, OUTSIDE // cores))
@@ -309,15 +368,19 @@ def measure_bytes(cores: int, repeats: int) -> Measurement:
 
 def with_shares(rows: Sequence[Measurement]) -> list[Measurement]:
     """Return the rows with their shares of (1), by the fastest functions and by their library's."""
-    moved = max(row.per_second for row in rows if row.measure == "bytes")
-    own = {row.backend: row.per_second for row in rows if row.measure == "functions"}
+    moved = {(row.device, row.measure): row.per_second for row in rows if row.measure in MOVING}
+    own = {(row.device, row.backend): row.per_second for row in rows if row.measure == "functions"}
     found = []
     for row in rows:
         if row.functions_each is not None and row.bytes_each is not None:
-            by_functions, by_bytes = 1.0 / row.functions_each, moved / row.bytes_each
+            way = "transfer" if row.measure in SEARCHES else "bytes"
+            there = moved.get((row.device, way), moved[row.device, "bytes"])
+            by_functions, by_bytes = 1.0 / row.functions_each, there / row.bytes_each
+            most = max(speed for (device, _), speed in own.items() if device == row.device)
+            mine = own[row.device, row.backend]
             row = row._replace(
-                share_of_limit=row.per_second / min(max(own.values()) * by_functions, by_bytes),
-                share_of_library=row.per_second / min(own[row.backend] * by_functions, by_bytes),
+                share_of_limit=row.per_second / min(most * by_functions, by_bytes),
+                share_of_library=row.per_second / min(mine * by_functions, by_bytes),
             )
         found.append(row)
     return found
@@ -359,19 +422,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
     rows = [measure_bytes(cores, given.repeats)]
-    searches: tuple[Search, ...] = ("integer", "grid")
     for backend in given.backends:
-        for size in given.sizes:  # first: the first call of the first one compiles
-            rows.append(measure_growth(backend, size, given.repeats, given.seed))
-        rows.append(measure_functions(backend, cores, given.repeats))
-        rows.append(measure_points(backend, given.points, given.repeats, given.seed))
-        for search in searches:
-            rows.append(
+        device = jax_device() if backend == "jax" else PROCESSOR
+        # growth first: the first call of the first one compiles
+        own = [measure_growth(backend, size, given.repeats, given.seed) for size in given.sizes]
+        if device == PROCESSOR:
+            own.append(measure_functions(backend, cores, given.repeats))
+        else:
+            own += measure_gpu(given.repeats)
+        own.append(measure_points(backend, given.points, given.repeats, given.seed))
+        for search in SEARCHES:
+            own.append(
                 measure_search(backend, search, given.allocations, given.repeats, given.seed)
             )
-            rows.append(measure_table(backend, search, given.repeats, given.seed))
+            own.append(measure_table(backend, search, given.repeats, given.seed))
         if backend == "jax":
-            rows.append(measure_fits(given.fits, given.repeats, given.seed))
+            own.append(measure_fits(given.fits, given.repeats, given.seed))
+        rows += [row._replace(device=device) for row in own]
     rows = with_shares(rows)
     write_measurements(Measurement._fields, rows, given.out)
     if given.picture is not None:

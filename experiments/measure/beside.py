@@ -9,7 +9,8 @@ equation (3) has, for two trainings that keep the device busy for the parts *u* 
 .. math:: r = (1 - l) \min(1, 1 / (u + v)),                                                   (1)
 
 so that each measured rate says what the loss *l* is. A core is busy while its process runs; a GPU
-while its kernels do, by the profiler.
+while its kernels do: the profiler, which delays their launches, tells how long they take in a step,
+and the speed alone how often.
 """
 
 from __future__ import annotations
@@ -218,7 +219,8 @@ def measure_pair(
     splits = [one.ask(order="split", repetitions=PROFILED) for one in both]
     busy = cores.mean(axis=0)
     if core is None:
-        busy = np.array([_busy(StepParts(*np.mean(one["parts"], axis=0))) for one in splits])
+        kernels = [_kernel_seconds(StepParts(*np.mean(one["parts"], axis=0))) for one in splits]
+        busy = np.clip(speeds[0].mean(axis=0) * kernels, LEAST_BUSY, 1.0)
     rates, room = speeds[1] / speeds[0], min(1.0, 1.0 / float(busy.sum()))
 
     def rate_of(own: int) -> SharedRate:
@@ -273,7 +275,6 @@ def run_at_once(trainings: Sequence[Trained], seconds: float, core: int | None) 
         return list(pool.map(run, trainings))
 
 
-def _busy(parts: StepParts) -> float:
-    """Return the part of a step in which a GPU is busy, by the mean parts of a profile."""
-    step = parts.loading + parts.forward + parts.backward + parts.optimiser
-    return float(np.clip(1.0 - parts.idle / step, LEAST_BUSY, 1.0))
+def _kernel_seconds(parts: StepParts) -> float:
+    """Return for how long a GPU computes in a step, by the mean parts of a profile."""
+    return parts.loading + parts.forward + parts.backward + parts.optimiser - parts.idle

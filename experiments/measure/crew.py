@@ -33,6 +33,9 @@ PROGRAM = "goodalloc.experiments.measure.process"
 #: Time limit of an order in seconds.
 PATIENCE = 600.0
 
+#: Environment variables that tell Gloo and NCCL which network interface to use.
+INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
+
 #: Environment variables of torchrun.
 LAUNCHED = (
     "RANK",
@@ -107,7 +110,8 @@ class LocalCrew(Processes):
             f"Training of '{plan.model}'",
             patience,
             {
-                "GLOO_SOCKET_IFNAME": os.environ.get("GLOO_SOCKET_IFNAME", "lo"),
+                # all are on this machine, whose network may lead nowhere
+                **{name: os.environ.get(name, "lo") for name in INTERFACES},
                 # a task of the user may be in the current folder
                 "PYTHONPATH": os.pathsep.join([*filter(None, sys.path), os.getcwd()]),
             },

@@ -138,7 +138,8 @@ class MeasuredRank:
         module, group = self._wrapped(replicas), self._groups[replicas]
         after = repetitions // 2
         seconds, core = self._passes(module, repetitions - after)
-        distributed.barrier(group)
+        if replicas > 1:
+            distributed.barrier(group)
         begin, marks = mark_core(), [self._clock.mark()]
         for _ in range(repetitions):
             self._step(module, accumulation_steps)

@@ -7,7 +7,8 @@ profile. With *C* the time that operations cover, *S* that of the averaging, and
 
 .. math:: \text{overlap} = C + S - U, \qquad \text{idle} = T - U,  (1)
 
-where *T* is the time of the step. Of Pollux's model (OSDI'21, section 3.2) *S* is
+where *T* is the time of the step by the clock of the device. What copies a batch to a GPU is no
+operation of the module. Of Pollux's model (OSDI'21, section 3.2) *S* is
 :math:`T_{sync}`, and the overlap is what :math:`\gamma` stands for.
 """
 
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 #: Names of the averaging of gradients in a profile, on CPUs and on GPUs.
 AVERAGING = ("gloo:all_reduce", "nccl:all_reduce", "ncclDevKernel_AllReduce")
 
-#: Name of a step in a profile, and start of the names of operations on CPUs.
-STEP, OPERATION = "goodalloc.step", "aten::"
+#: Name of a step in a profile; start of the names of operations on CPUs, and of copies to a GPU.
+STEP, OPERATION, LOADING = "goodalloc.step", "aten::", "Memcpy HtoD"
 
 #: Microseconds of a second, the unit of profiles.
 MICROSECONDS = 1e6
@@ -90,6 +91,7 @@ def profile_steps(
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if cuda else [])]
     timed = []
     with profile(activities=activities) as profiled:
+        step(lambda: None)  # while the profiler gets ready
         for _ in range(repetitions):
             with record_function(STEP):
                 marks = [clock.mark()]
@@ -130,7 +132,9 @@ def parts_of_step(
         inside = (max(one.begin, step.begin), min(one.end, step.end))
         if one.name.startswith(AVERAGING):
             averaged.append(inside)
-        elif not one.annotation and (cuda or one.name.startswith(OPERATION)):
+        elif one.annotation or one.name.startswith(LOADING):
+            continue
+        elif cuda or one.name.startswith(OPERATION):
             computed.append(inside)
     compute, synchronisation = covered(computed), covered(averaged)
     union = covered([*computed, *averaged])
@@ -142,7 +146,7 @@ def parts_of_step(
         optimiser,
         synchronisation=synchronisation,
         overlap=max(compute + synchronisation - union, 0.0),
-        idle=max(step.end - step.begin - union, 0.0),
+        idle=max(sum(seconds) - union, 0.0),
     )
 
 

@@ -39,7 +39,8 @@ class Pretended:
         if order["order"] == "probe":
             return [{"fits": order["atomic_batch_size"] < 100}]
         if order["order"] == "split":
-            parts = StepParts(0.0, 0.4, 0.5, 0.1, 0.0, 0.0, self.idle)
+            step = 1.0 / self.alone
+            parts = StepParts(0.0, 0.4 * step, 0.5 * step, 0.1 * step, 0.0, 0.0, self.idle * step)
             return [{"parts": [parts] * order["repetitions"], "memory": 12.0}]
         both = len(self.running) == 2
         return [
