@@ -75,6 +75,7 @@ COUNTERPARTS: Mapping[str, str] = {
     "hindsight-growth": "none: time and memory; [more](../formulations/HINDSIGHT.md)",
     "profile-parts": "none: fitted to what was measured",
     "profile-fits": "none: what ships beside what it was fitted to",
+    "gpu-profiles": "none: measured profiles that ship",
     "predictability": "AITurbo (HPDC'21): the classifier",
     "step-times": "Optimus (EuroSys'18), AITurbo (HPDC'21): the model of a step",
     "step-bandwidth": "AITurbo (HPDC'21), slide 10; its numbers were not available to us",

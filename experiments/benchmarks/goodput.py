@@ -25,21 +25,25 @@ and bring their results back there; on a GPU *B* is then the speed of that way.
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from goodalloc.experiments.benchmarks.fitting import draw_jobs, drawn_tables, fitting_work
 from goodalloc.experiments.benchmarks.measurements import (
+    BYTES,
+    PROCESSOR,
+    Measurement,
     ended_by_control_c,
+    jax_device,
+    measure,
+    measure_bytes,
+    measure_functions,
+    measure_gpu,
     measurement_parser,
-    peak_gib,
     write_measurements,
 )
 from goodalloc.experiments.cli.types import whole
@@ -56,31 +60,17 @@ from goodalloc.models.goodput.throughput_model import ThroughputParameters
 from goodalloc.models.support.namespace import leaves
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from goodalloc.models.goodput.chunked import Backend, Search
 
-LOGGER = logging.getLogger(__name__)
-
 #: Pairs (m, s) per allocation in the measure of goodput points.
 POINTS_PER_ALLOCATION = 256
 
-#: Device of NumPy, and of JAX where there is no GPU.
-PROCESSOR = "cpu"
-
-#: Numbers of an array within the cache of a core, and beyond all caches.
-INSIDE, OUTSIDE = 4096, 2**24
-
-#: Times that each of three functions is computed on such an array, and on how many of them.
-IN_A_ROW, ARRAYS = 16, 64
-
-#: Transcendental functions of a step time; bytes of a number, and numbers that a search moves.
-FUNCTIONS, BYTES, SEARCH_NUMBERS = 4, 8, 19
-
-#: Numbers of an array on a GPU.
-ON_GPU = 2**27
+#: Transcendental functions of a step time; numbers that a search moves.
+FUNCTIONS, SEARCH_NUMBERS = 4, 19
 
 #: Libraries; JAX first, since its first call is measured.
 BACKENDS: tuple[Backend, ...] = ("jax", "numpy")
@@ -94,33 +84,6 @@ OBSERVATIONS = 16
 
 #: Size of the goodput table, that of the published workload at double load.
 TABLE_JOBS, TABLE_REPLICAS = 160, 64
-
-
-class Measurement(NamedTuple):
-    """Row of the table."""
-
-    measure: str
-    backend: str
-    size: int
-    first_call_seconds: float
-    run_seconds: float
-    processor_seconds: float
-    per_second: float
-    peak_gib: float
-    mean_evaluations: float | None = None
-    most_evaluations: float | None = None
-    functions_each: float | None = None
-    bytes_each: float | None = None
-    share_of_limit: float | None = None
-    share_of_library: float | None = None
-    device: str = PROCESSOR
-
-
-def jax_device() -> str:
-    """Return the name of the device that JAX computes on: ``"cpu"``, or a GPU by its product."""
-    import jax
-
-    return PROCESSOR if jax.default_backend() == PROCESSOR else jax.devices()[0].device_kind
 
 
 def sample_models(jobs: int, generator: np.random.Generator) -> GoodputModel:
@@ -171,32 +134,6 @@ def sample_allocations(
     replicas = generator.integers(1, TABLE_REPLICAS + 1, size).astype(float)
     nodes = np.where(replicas > 1, generator.integers(1, 3, size), 1).astype(float)
     return wide, nodes, replicas
-
-
-def measure(
-    name: str, backend: str, size: int, repeats: int, call: Callable[[], object]
-) -> Measurement:
-    """Time the first call and the fastest of the repeats separately."""
-    start = time.perf_counter()
-    call()
-    first = time.perf_counter() - start
-    timings = []
-    for _ in range(repeats):
-        start, busy = time.perf_counter(), time.process_time()
-        call()
-        timings.append((time.perf_counter() - start, time.process_time() - busy))
-    seconds, processor = min(timings)
-    LOGGER.info("%s on %s: %.3g per second", name, backend, size / seconds)
-    return Measurement(
-        measure=name,
-        backend=backend,
-        size=size,
-        first_call_seconds=first,
-        run_seconds=seconds,
-        processor_seconds=processor,
-        per_second=size / seconds,
-        peak_gib=peak_gib(),
-    )
 
 
 def measure_points(backend: Backend, allocations: int, repeats: int, seed: int) -> Measurement:
@@ -270,100 +207,6 @@ def measure_fits(jobs: int, repeats: int, seed: int) -> Measurement:
     observations = pad_observations(drawn)
     row = measure("fits", "jax", jobs, repeats, lambda: fit_throughput(observations))
     return row._replace(**fitting_work(observations)._asdict())
-
-
-def measure_functions(backend: Backend, cores: int, repeats: int) -> Measurement:
-    """Measure exp, log and log1p in turn on all cores, within their caches."""
-    work = np.random.default_rng(0).uniform(0.5, 1.5, (cores, INSIDE))
-
-    def plain(values: NDArray[np.float64]) -> object:
-        for _ in range(IN_A_ROW):
-            values = np.log1p(np.log(np.exp(values) + 1e-3) + 0.5)
-        return values
-
-    run: Callable[[NDArray[np.float64]], object] = plain
-    if backend == "jax":
-        import jax
-        import jax.numpy as jnp
-
-        def once(_: int, values: jax.Array) -> jax.Array:
-            found: jax.Array = jnp.log1p(jnp.log(jnp.exp(values) + 1e-3) + 0.5)
-            return found
-
-        compiled = jax.jit(lambda values: jax.lax.fori_loop(0, IN_A_ROW, once, values))
-
-        def traced(values: NDArray[np.float64]) -> object:
-            with jax.enable_x64(True):
-                return compiled(values).block_until_ready()
-
-        run = traced
-
-    def repeatedly(core: int) -> None:
-        for _ in range(ARRAYS):
-            run(work[core])
-
-    with ThreadPoolExecutor(cores) as pool:
-        size = 3 * IN_A_ROW * ARRAYS * cores * INSIDE
-        return measure(
-            "functions", backend, size, repeats, lambda: list(pool.map(repeatedly, range(cores)))
-        )
-
-
-def measure_gpu(repeats: int) -> list[Measurement]:
-    """Measure exp, log and log1p in turn on a GPU, and the bytes that it moves and that reach it.
-
-    These are bytes that its memory reads and writes, and bytes that go there and come back.
-    """
-    import jax
-    import jax.numpy as jnp
-
-    def compute(values: jax.Array) -> jax.Array:
-        for _ in range(IN_A_ROW):  # not `fori_loop`, of which every round would be a kernel
-            values = jnp.log1p(jnp.log(jnp.exp(values) + 1e-3) + 0.5)
-        return values
-
-    kernels = {
-        "functions": (jax.jit(compute), 3 * IN_A_ROW),
-        "bytes": (jax.jit(lambda values: values + 1.0), 2 * BYTES),
-    }
-    host = np.random.default_rng(0).random(OUTSIDE)
-    with jax.enable_x64(True):
-        values = jax.random.uniform(jax.random.key(0), ON_GPU, jnp.float64, 0.5, 1.5)
-        moved = measure(
-            "transfer",
-            "jax",
-            2 * BYTES * OUTSIDE,
-            repeats,
-            lambda: np.asarray(jax.device_put(host) + 1.0),
-        )
-        return [moved] + [
-            measure(
-                name,
-                "jax",
-                each * ON_GPU,
-                repeats,
-                lambda kernel=kernel: kernel(values).block_until_ready(),
-            )
-            for name, (kernel, each) in kernels.items()
-        ]
-
-
-def measure_bytes(cores: int, repeats: int) -> Measurement:
-    """Measure the bytes that all cores read and write by copying, beyond their caches."""
-    source = np.random.default_rng(0).random((cores, OUTSIDE // cores))
-    target = np.empty_like(source)
-
-    def copy(core: int) -> None:
-        np.copyto(target[core], source[core])
-
-    with ThreadPoolExecutor(cores) as pool:
-        return measure(
-            "bytes",
-            "numpy",
-            2 * BYTES * source.size,
-            repeats,
-            lambda: list(pool.map(copy, range(cores))),
-        )
 
 
 def with_shares(rows: Sequence[Measurement]) -> list[Measurement]:

@@ -1,15 +1,20 @@
-"""Command line, tables and reference optima of benchmarks."""
+"""Command line, timing, tables and reference optima of benchmarks, and the limits of devices."""
 
 from __future__ import annotations
 
 import argparse
 import csv
 import io
+import logging
 import os
 import resource
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
 
 from goodalloc.data.documents.append_lines import append_lines
 from goodalloc.solvers.interface.stop import Stop
@@ -17,9 +22,28 @@ from goodalloc.solvers.interface.stop import Stop
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
     from goodalloc.solvers.interface.result import Result
+
+LOGGER = logging.getLogger(__name__)
+
+#: Device of NumPy, and of JAX where there is no GPU.
+PROCESSOR = "cpu"
+
+#: Numbers of an array within the cache of a core, and beyond all caches.
+INSIDE, OUTSIDE = 4096, 2**24
+
+#: Times that each of three functions is computed on such an array, and on how many of them.
+IN_A_ROW, ARRAYS = 16, 64
+
+#: Bytes of a number.
+BYTES = 8
+
+#: Numbers of an array on a GPU.
+ON_GPU = 2**27
 
 #: Row of a table.
 Row = TypeVar("Row", bound=tuple[Any, ...])
@@ -127,3 +151,136 @@ class Table(Generic[Row]):
         line = io.StringIO()
         csv.writer(line, lineterminator="\n").writerow(cells)
         append_lines(self._path, line.getvalue())
+
+
+class Measurement(NamedTuple):
+    """Row of the table."""
+
+    measure: str
+    backend: str
+    size: int
+    first_call_seconds: float
+    run_seconds: float
+    processor_seconds: float
+    per_second: float
+    peak_gib: float
+    mean_evaluations: float | None = None
+    most_evaluations: float | None = None
+    functions_each: float | None = None
+    bytes_each: float | None = None
+    share_of_limit: float | None = None
+    share_of_library: float | None = None
+    device: str = PROCESSOR
+
+
+def jax_device() -> str:
+    """Return the name of the device that JAX computes on: ``"cpu"``, or a GPU by its product."""
+    import jax
+
+    return PROCESSOR if jax.default_backend() == PROCESSOR else jax.devices()[0].device_kind
+
+
+def measure(
+    name: str, backend: str, size: int, repeats: int, call: Callable[[], object]
+) -> Measurement:
+    """Time the first call and the fastest of the repeats separately."""
+    start = time.perf_counter()
+    call()
+    first = time.perf_counter() - start
+    timings = []
+    for _ in range(repeats):
+        start, busy = time.perf_counter(), time.process_time()
+        call()
+        timings.append((time.perf_counter() - start, time.process_time() - busy))
+    seconds, processor = min(timings)
+    LOGGER.info("%s on %s: %.3g per second", name, backend, size / seconds)
+    return Measurement(
+        measure=name,
+        backend=backend,
+        size=size,
+        first_call_seconds=first,
+        run_seconds=seconds,
+        processor_seconds=processor,
+        per_second=size / seconds,
+        peak_gib=peak_gib(),
+    )
+
+
+def measure_functions(backend: str, cores: int, repeats: int) -> Measurement:
+    """Measure exp, log and log1p in turn on all cores, within their caches."""
+    work = np.random.default_rng(0).uniform(0.5, 1.5, (cores, INSIDE))
+
+    def plain(values: NDArray[np.float64]) -> object:
+        for _ in range(IN_A_ROW):
+            values = np.log1p(np.log(np.exp(values) + 1e-3) + 0.5)
+        return values
+
+    run: Callable[[NDArray[np.float64]], object] = plain
+    if backend == "jax":
+        import jax
+        import jax.numpy as jnp
+
+        def once(_: int, values: jax.Array) -> jax.Array:
+            found: jax.Array = jnp.log1p(jnp.log(jnp.exp(values) + 1e-3) + 0.5)
+            return found
+
+        compiled = jax.jit(lambda values: jax.lax.fori_loop(0, IN_A_ROW, once, values))
+
+        def traced(values: NDArray[np.float64]) -> object:
+            with jax.enable_x64(True):
+                return compiled(values).block_until_ready()
+
+        run = traced
+
+    def repeatedly(core: int) -> None:
+        for _ in range(ARRAYS):
+            run(work[core])
+
+    with ThreadPoolExecutor(cores) as pool:
+        size = 3 * IN_A_ROW * ARRAYS * cores * INSIDE
+        return measure(
+            "functions", backend, size, repeats, lambda: list(pool.map(repeatedly, range(cores)))
+        )
+
+
+def measure_gpu(repeats: int) -> list[Measurement]:
+    """Measure exp, log and log1p in turn on a GPU, and the bytes that it moves and that reach it.
+
+    These are bytes that its memory reads and writes, and bytes that go there and come back.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    def compute(values: jax.Array) -> jax.Array:
+        for _ in range(IN_A_ROW):  # not `fori_loop`, of which every round would be a kernel
+            values = jnp.log1p(jnp.log(jnp.exp(values) + 1e-3) + 0.5)
+        return values
+
+    computed, added = jax.jit(compute), jax.jit(lambda values: values + 1.0)
+    host = np.random.default_rng(0).random(OUTSIDE)
+    with jax.enable_x64(True):
+        there = jax.random.uniform(jax.random.key(0), (ON_GPU,), jnp.float64, 0.5, 1.5)
+        calls: dict[str, tuple[int, Callable[[], object]]] = {
+            "functions": (3 * IN_A_ROW * ON_GPU, lambda: computed(there).block_until_ready()),
+            "bytes": (2 * BYTES * ON_GPU, lambda: added(there).block_until_ready()),
+            "transfer": (2 * BYTES * OUTSIDE, lambda: np.asarray(jax.device_put(host) + 1.0)),
+        }
+        return [measure(name, "jax", size, repeats, call) for name, (size, call) in calls.items()]
+
+
+def measure_bytes(cores: int, repeats: int) -> Measurement:
+    """Measure the bytes that all cores read and write by copying, beyond their caches."""
+    source = np.random.default_rng(0).random((cores, OUTSIDE // cores))
+    target = np.empty_like(source)
+
+    def copy(core: int) -> None:
+        np.copyto(target[core], source[core])
+
+    with ThreadPoolExecutor(cores) as pool:
+        return measure(
+            "bytes",
+            "numpy",
+            2 * BYTES * source.size,
+            repeats,
+            lambda: list(pool.map(copy, range(cores))),
+        )

@@ -3,8 +3,9 @@
 Run as ``python -m goodalloc.experiments.benchmarks.stored NAME [OPTIONS]``, or ``make bench STORE=1
 BENCH=NAME OPTIONS=...``, from a clone whose code is committed. The benchmark is run with its
 options, and each CSV file that it writes becomes a stored result ``bench-NAME``, or
-``bench-NAME-FILE`` where there are several, from which `goodalloc report` writes tables. Seconds
-are only worth keeping if the machine does nothing else.
+``bench-NAME-FILE`` where there are several, from which `goodalloc report` writes tables. With
+``--called OTHER``, as on a machine with a GPU, OTHER stands in place of NAME. Seconds are only
+worth keeping if the machine does nothing else.
 """
 
 from __future__ import annotations
@@ -41,14 +42,19 @@ FILES = (
 )
 FOLDERS = ("genetic", "original")
 
+#: This module, as a command names it.
+MODULE = "goodalloc.experiments.benchmarks.stored"
 
-def run_and_store(name: str, options: Sequence[str]) -> tuple[str, ...]:
+
+def run_and_store(name: str, options: Sequence[str], called: str | None = None) -> tuple[str, ...]:
     """Run a benchmark, store its rows, and return the names of the results.
 
     Parameters
     ----------
     name, options
         Name of the benchmark, and its command line without ``--out``.
+    called
+        Name in the results; that of the benchmark if None.
 
     Raises
     ------
@@ -65,9 +71,12 @@ def run_and_store(name: str, options: Sequence[str]) -> tuple[str, ...]:
     if "--out" in options:
         raise ValueError("Option --out: rows are stored in the repository; expected none.")
     commit_of_code()  # refuses other code before anything is measured
+    words = _without_paths(options)
     command = f"make bench BENCH={name}"
-    if options:
-        command += f" OPTIONS={shlex.quote(' '.join(_without_paths(options)))}"
+    if called is not None:
+        command = shlex.join(["python", "-m", MODULE, name, "--called", called, *words])
+    elif words:
+        command += f" OPTIONS={shlex.quote(' '.join(words))}"
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
         path = out / f"{name}.csv" if name in FILES else out
@@ -81,7 +90,8 @@ def run_and_store(name: str, options: Sequence[str]) -> tuple[str, ...]:
     tables = {stem: rows for stem, rows in tables.items() if rows}
     if not tables:
         raise ValueError(f"Benchmark '{name}' wrote no rows; expected some.")
-    named = {name if name in FILES else f"{name}-{stem}": rows for stem, rows in tables.items()}
+    own = called or name
+    named = {own if name in FILES else f"{own}-{stem}": rows for stem, rows in tables.items()}
     return store_benchmark(named, command, seconds)
 
 
@@ -108,9 +118,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(description=__doc__, prog="bench_stored")
     parser.add_argument("name", help="name of the benchmark; further options are passed to it")
+    parser.add_argument("--called", help="name in the results, in place of the benchmark's")
     given, options = parser.parse_known_args(argv)
     try:
-        stored = run_and_store(given.name, options)
+        stored = run_and_store(given.name, options, given.called)
     except ValueError as error:
         sys.stderr.write(f"bench_stored: error: {error}\n")
         return 2

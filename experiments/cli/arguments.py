@@ -56,7 +56,7 @@ COMMANDS = {
     "hindsight": "goodalloc.experiments.cli.replay:hindsight_command",
     "report": "goodalloc.experiments.cli.report:report_command",
     "measure": "goodalloc.experiments.cli.measure:measure_command",
-    "fit": "goodalloc.experiments.cli.measure:fit_command",
+    "fit": "goodalloc.experiments.cli.fit:fit_command",
     "schedule": "goodalloc.experiments.cli.live:schedule_command",
     "launch": "goodalloc.experiments.cli.live:launch_command",
     "demo": "goodalloc.experiments.cli.rounds.compare:demo_command",

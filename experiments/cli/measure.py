@@ -1,4 +1,4 @@
-"""Commands on real trainings: measure, fit."""
+"""Command `measure`: steps of real trainings on this machine, or on nodes."""
 
 from __future__ import annotations
 
@@ -10,35 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
-from goodalloc.data.files.instance import read_instance, write_instance
 from goodalloc.data.files.measured_profile import FITS, read_measured_profile, read_rows
-from goodalloc.data.files.model_file import write_model
-from goodalloc.data.files.model_table import model_to_dict
 from goodalloc.experiments.cli.output import Output, check_target, drawing, make_folder
 from goodalloc.experiments.measure.crew import LaunchedCrew, LocalCrew, launched_size
 from goodalloc.experiments.measure.devices import Devices, powers_to
-from goodalloc.experiments.measure.execution import Execution
+from goodalloc.experiments.measure.execution import PLAIN, Execution
 from goodalloc.experiments.measure.machine_state import hardware
 from goodalloc.experiments.measure.measured_configuration import QUIET_CORE
 from goodalloc.experiments.measure.measuring import MeasurePlan, Measuring, doubled
-from goodalloc.experiments.measure.profile_fit import (
-    best_fit,
-    error_rows,
-    fit_profile,
-    goodput_model,
-    methods_for,
-    with_jobs,
-)
 from goodalloc.experiments.measure.profile_table import (
     SHOWN,
-    error_table,
-    fit_remarks,
-    read_profiles,
     shown_row,
     summary,
 )
+from goodalloc.experiments.reporting.estimates import estimate_of
 from goodalloc.experiments.reporting.progress import progress_bar
 from goodalloc.experiments.reporting.report import for_machines, text_table
+from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.records import table_of
 from goodalloc.experiments.support.extras import require_extra
 from goodalloc.experiments.support.folder_lock import locked
@@ -48,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from goodalloc.experiments.measure.crew import Crew
-    from goodalloc.experiments.measure.profile_fit import Method, ProfileFit
 
 #: Seconds within which the processes of a killed measurement end.
 LAST_ORDER = 2.0
@@ -60,6 +47,8 @@ ONE, ALL = ((0, 1), 5.0), ((0,), 1.5)
 def measure_command(arguments: argparse.Namespace) -> Output:
     """Measure a training, or all that ship, in every configuration that the files lack."""
     require_extra("measure", "Command measure")
+    if arguments.restart and (arguments.all or arguments.beside):
+        raise ValueError("argument --restart: expected neither --all nor --beside with it.")
     wanted, why = 1, ""
     if arguments.all:
         wanted, why = 0, " with --all"
@@ -83,6 +72,10 @@ def measure_command(arguments: argparse.Namespace) -> Output:
         if size is not None:
             raise ValueError("argument --beside: got torchrun's processes; expected none.")
         return _measure_beside(arguments, devices)
+    if arguments.restart:
+        if size is not None:
+            raise ValueError("argument --restart: got torchrun's processes; expected none.")
+        return _measure_restart(arguments, devices)
     return _measure_one(arguments, size, devices)
 
 
@@ -97,8 +90,8 @@ def _measure_on_nodes(arguments: argparse.Namespace, size: int | None) -> Output
     from goodalloc.experiments.live.on_nodes import equal_slots, run_on_nodes
     from goodalloc.experiments.live.ray_engine import RayEngine, require_nodes
 
-    for name, given in (("all", arguments.all), ("beside", arguments.beside)):
-        if given:
+    for name in ("all", "beside", "restart"):
+        if getattr(arguments, name):
             raise ValueError(f"argument --{name}: expected none with --on.")
     if size is not None:
         raise ValueError("argument --on: got torchrun's processes; expected none.")
@@ -197,6 +190,39 @@ def _measure_beside(arguments: argparse.Namespace, devices: Devices) -> Output:
     if min(rate.quiet for rate in found) < QUIET_CORE:
         text += "\nother programs took the core meanwhile: measure again when they have ended"
     return Output(f"{text_table(rows, tuple(rows[0]))}\n\n{text}", for_machines(rows))
+
+
+def _measure_restart(arguments: argparse.Namespace, devices: Devices) -> Output:
+    """Measure what restarts of a training cost."""
+    from goodalloc.experiments.tasks.restart import restart_cost
+
+    for name in ("trace", "replicas", "accumulation", "memory", "seconds"):
+        if getattr(arguments, name) is not None:
+            raise ValueError(f"argument --{name}: expected none with --restart.")
+    if _execution(arguments) != PLAIN:
+        raise ValueError("argument --restart: expected single precision, and no other options.")
+    if len(arguments.batch_sizes) > 1:
+        raise ValueError(
+            f"argument --batch-sizes: got {len(arguments.batch_sizes)}; expected one with "
+            "--restart."
+        )
+    check_target(arguments.out)
+    path, (model,), rows = Path(arguments.out), arguments.model, list[dict[str, Any]]()
+    visits = MeasurePlan.visits if arguments.visits is None else arguments.visits
+    batch = next(iter(arguments.batch_sizes), None)
+    with (
+        locked(path.resolve().parent, patience=LAST_ORDER),
+        progress_bar("measure", visits, quiet=arguments.json) as bar,
+    ):
+        for _ in range(visits):
+            cost = restart_cost(model, devices.of(0), batch=batch)
+            row = cost._asdict() | {"lost_s": cost.lost}
+            rows.append({k: rounded(v, 4) if isinstance(v, float) else v for k, v in row.items()})
+            bar.update(1)
+    write_atomically(path, csv_text(rows, tuple(rows[0])))
+    lost = estimate_of([row["lost_s"] for row in rows]).text(".1f")
+    text = f"{text_table(rows, tuple(rows[0]))}\n\na restart costs {lost} s\nwritten to {path}"
+    return Output(text, for_machines(rows))
 
 
 def _measure_one(arguments: argparse.Namespace, size: int | None, devices: Devices) -> Output:
@@ -328,71 +354,3 @@ def _check_machine(plan: MeasurePlan, size: int | None, devices: Devices) -> Non
             f"argument --memory: got {plan.memory_gib:g}; expected none but for processes on the "
             "CPUs of this machine that goodalloc starts."
         )
-
-
-def fit_command(arguments: argparse.Namespace) -> Output:
-    """Fit models to profiles, report their errors, and add jobs of them to an instance."""
-    if arguments.jobs is not None and arguments.into is None:
-        raise ValueError("argument --jobs: expected --into with it.")
-    check_target(arguments.out)
-    check_target(arguments.into)
-    profiles = read_profiles(arguments.profile)
-    several = len(profiles) > 1
-    if several and arguments.out is not None:
-        raise ValueError(f"argument --out: got {len(profiles)} profiles; expected one with it.")
-    instance = None if arguments.into is None else read_instance(arguments.into)
-    compared = {
-        kind: [fit_profile(one, arguments.seed, method) for method in methods_for(one)]
-        for kind, one in profiles.items()
-    }
-    fits = {kind: _chosen(several_fits, arguments.by) for kind, several_fits in compared.items()}
-    models = {
-        kind: goodput_model(
-            fit,
-            noise_scale=arguments.noise_scale,
-            initial=arguments.initial_batch,
-            maximum=arguments.maximum_batch,
-        )
-        for kind, fit in fits.items()
-    }
-    name = Path(next(iter(profiles.values())).facts["model"].rpartition(":")[2]).stem
-    rows, texts = list[dict[str, Any]](), list[str]()
-    for kind, fit in fits.items():
-        own = error_table(fit, compared[kind])
-        rows += [{"gpu_type": kind, **row} for row in own] if several else own
-        texts += [kind] if several else []
-        texts += [text_table(own, tuple(own[0])), *fit_remarks(fit, models[kind])]
-    if arguments.out is not None:
-        ((kind, fit),) = fits.items()
-        write_model(arguments.out, name, models[kind], error_rows(fit), fit.profile.facts)
-        texts.append(_draw_fit(arguments, fit, name))
-    if instance is not None and arguments.into is not None:
-        jobs = 1 if arguments.jobs is None else arguments.jobs
-        largest = max(int(profile.replicas.max()) for profile in profiles.values())
-        added = with_jobs(instance, name, models, largest, jobs)
-        write_instance(added, arguments.into)
-        texts.append(f"added to {arguments.into}: {jobs} jobs, {added.num_jobs} in all")
-    shown = {kind: model_to_dict(model) for kind, model in models.items()}
-    data = {"models": shown} if several else {"model": next(iter(shown.values()))}
-    return Output("\n\n".join(texts), {**data, "errors": for_machines(rows)})
-
-
-def _chosen(fits: list[ProfileFit], method: Method | None) -> ProfileFit:
-    """Return the fit by a method, or the best one if that is None."""
-    if method is None:
-        return best_fit(fits)
-    for fit in fits:
-        if fit.method == method:
-            return fit
-    return fit_profile(fits[0].profile, method=method)  # says why there is none
-
-
-def _draw_fit(arguments: argparse.Namespace, fit: ProfileFit, name: str) -> str:
-    """Draw the figure beside the written model, and return the line that names both."""
-    from goodalloc.experiments.measure.profile_plot import plot_profile
-    from goodalloc.experiments.reporting.plots import save
-
-    picture = Path(arguments.out).with_suffix(f".{arguments.pictures}")
-    with drawing(f"{arguments.out} is whole"):
-        save(plot_profile(fit, name), picture)
-    return f"written: {arguments.out}, {picture}"

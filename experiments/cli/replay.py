@@ -47,7 +47,7 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
         from goodalloc.experiments.cli.simulate_rates import simulate_rates_command
 
         return simulate_rates_command(arguments)
-    from goodalloc.experiments.cli.simulate_foresight import FORESIGHT, with_foresight
+    from goodalloc.experiments.cli.simulated_tasks import FORESIGHT, with_foresight
 
     if arguments.parquet:
         require_extra("parquet", "Argument --parquet")
@@ -92,7 +92,7 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
     if arguments.tree is None:
         tasks = list(map(with_foresight, tasks))
     else:
-        from goodalloc.experiments.cli.simulate_trees import on_tree
+        from goodalloc.experiments.cli.simulated_tasks import on_tree
 
         tasks = on_tree(tasks, arguments.tree)
     folder = make_folder(arguments.out)

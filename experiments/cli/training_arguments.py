@@ -199,6 +199,11 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
         help="measure two trainings on one GPU, or one core, alone and at once",
     )
     parser.add_argument(
+        "--restart",
+        action="store_true",
+        help="measure what it takes to save a training, and to start it again in a new process",
+    )
+    parser.add_argument(
         "--trace",
         metavar="FOLDER",
         help="keep the profiler's traces of steps there, for a viewer (chrome://tracing)",
@@ -206,7 +211,8 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--visits",
         type=whole(1),
-        help="times that each configuration is measured, with others in between (default: 3)",
+        help="times that each configuration is measured, with others in between, or each restart "
+        "(default: 3)",
     )
     parser.add_argument(
         "--replicas",
@@ -290,7 +296,7 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
         required=True,
         metavar="PROFILE.csv",
         help="table, or folder of tables with --all; an existing one is continued, with --beside "
-        "written anew",
+        "and --restart written anew",
     )
 
 

@@ -14,12 +14,15 @@ operation of the module. Of Pollux's model (OSDI'21, section 3.2) *S* is
 
 from __future__ import annotations
 
+import gzip
 import itertools
-from typing import TYPE_CHECKING, Any, NamedTuple
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
 
     from goodalloc.experiments.support.device_clock import DeviceClock
 
@@ -28,6 +31,11 @@ AVERAGING = ("gloo:all_reduce", "nccl:all_reduce", "ncclDevKernel_AllReduce")
 
 #: Name of a step in a profile; start of the names of operations on CPUs, and of copies to a GPU.
 STEP, OPERATION, LOADING = "goodalloc.step", "aten::", "Memcpy HtoD"
+
+#: Kinds of the events of a profile: of the host, of a GPU, and those that are annotations.
+HOST_KINDS = ("cpu_op", "user_annotation")
+GPU_KINDS = ("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation")
+KINDS, ANNOTATIONS = (*HOST_KINDS, *GPU_KINDS), ("user_annotation", "gpu_user_annotation")
 
 #: Microseconds of a second, the unit of profiles.
 MICROSECONDS = 1e6
@@ -99,10 +107,12 @@ def profile_steps(
                 marks.append(clock.mark())
                 # waits for the device, so that all work of a step is within its interval
                 timed.append([clock.seconds(*pair) for pair in itertools.pairwise(marks)])
-    if trace is not None:
-        profiled.export_chrome_trace(str(trace))
-    events = [_event(one) for one in profiled.events() or ()]
-    steps = [one for one in events if one.name == STEP and not one.on_gpu]
+    with tempfile.TemporaryDirectory() as folder:
+        # PyTorch takes seconds to make its own events of those that it writes at once
+        kept = Path(folder) / "profile.json" if trace is None else trace
+        profiled.export_chrome_trace(str(kept))
+        events = read_events(kept)
+    steps = sorted(one for one in events if one.name == STEP and not one.on_gpu)
     return [
         parts_of_step(events, within, seconds, cuda=cuda)
         for within, seconds in zip(steps, timed, strict=True)
@@ -166,13 +176,23 @@ def covered(intervals: Iterable[Interval]) -> float:
     return total
 
 
-def _event(event: Any) -> Event:
-    """Return an event of PyTorch's profiler."""
-    span, on_gpu = event.time_range, event.device_type.name == "CUDA"
-    return Event(
-        event.name,
-        span.start / MICROSECONDS,
-        span.end / MICROSECONDS,
-        on_gpu,
-        bool(event.is_user_annotation),
-    )
+def read_events(path: Path) -> list[Event]:
+    """Return the work and the annotations of a profile in Chrome's format, in their order.
+
+    Parameters
+    ----------
+    path
+        The file, compressed if its name ends in ``.gz``.
+    """
+    text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return [
+        Event(
+            one["name"],
+            one["ts"] / MICROSECONDS,
+            (one["ts"] + one["dur"]) / MICROSECONDS,
+            one["cat"] in GPU_KINDS,
+            one["cat"] in ANNOTATIONS,
+        )
+        for one in json.loads(text)["traceEvents"]
+        if one.get("cat") in KINDS and "dur" in one
+    ]

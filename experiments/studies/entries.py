@@ -241,6 +241,11 @@ OTHERS: Mapping[str, Entry] = {
         "training.profile_fits:PROFILE_FITS",
         minutes=0.1,
     ),
+    "gpu-profiles": Entry(
+        "What a GPU trains at: measured profiles of trainings of real size",
+        "training.gpu_profiles:GPU_PROFILES",
+        minutes=0.1,
+    ),
     "profile-parts": Entry(
         "Errors of fitted steps by the number of configurations: whole steps, or their parts, too",
         "training.profile_parts:PROFILE_PARTS",

@@ -62,6 +62,7 @@ DRAWABLE = (
     "themis-searches",
     "themis-auctions",
     "profile-fits",
+    "gpu-profiles",
     "profile-parts",
     "exchange",
     "overheads",

@@ -25,6 +25,6 @@ what:
                     gavel-packing, traces, arena, llm-times, making-room, topology,
                     tree-replays, library, library-ablation, library-rounds; family compares
                     all policies, profile-fits the models that ship, profile-parts what a
-                    profiler adds
+                    profiler adds, gpu-profiles what was measured on a GPU
   training here     digits-efficiency, adaptive-batch, elastic; training
 """

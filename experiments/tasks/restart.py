@@ -17,6 +17,8 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from goodalloc.experiments.tasks.task import find_task
+
 #: Steps before the training is saved, and steps of a started one whose median is a usual step.
 BEFORE, AFTER = 3, 5
 
@@ -58,8 +60,8 @@ class RestartCost(NamedTuple):
     step_s: float
 
     @property
-    def total(self) -> float:
-        """Seconds that a training loses."""
+    def lost(self) -> float:
+        """Seconds that a training loses: all parts, and by how much the first step is longer."""
         parts = self.save_s + self.start_s + self.build_s + self.load_s
         return parts + self.first_step_s - self.step_s
 
@@ -78,9 +80,17 @@ def restart_cost(model: str, device: str = "cpu", *, batch: int | None = None) -
 
     Raises
     ------
-    RuntimeError
-        If a process fails, with the last line of its errors.
+    ValueError
+        If the task is unknown, or a process fails, with the last line of its errors.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.tasks import restart_cost
+    >>> found = restart_cost("perceptron")
+    >>> 0.0 < found.load_s < found.lost
+    True
     """
+    find_task(model)
     with tempfile.TemporaryDirectory() as folder:
         order = {"model": model, "device": device, "batch": batch, "folder": folder}
         saved = _run({**order, "restarted": False})
@@ -106,7 +116,7 @@ def _run(order: dict[str, Any]) -> dict[str, Any]:
     )
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["without a word"])[-1]
-        raise RuntimeError(f"Training of '{order['model']}' ended early: {last}")
+        raise ValueError(f"Training of '{order['model']}' ended early: {last}")
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer
 
@@ -115,8 +125,6 @@ def main() -> int:
     """Train as standard input says, and answer with the seconds of the parts."""
     order = json.load(sys.stdin)
     import torch
-
-    from goodalloc.experiments.tasks.task import find_task
 
     device, task = torch.device(order["device"]), find_task(order["model"])
     torch.zeros(1, device=device)

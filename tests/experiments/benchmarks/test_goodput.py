@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from goodalloc.experiments.benchmarks.goodput import Measurement, main, with_shares
+from goodalloc.experiments.benchmarks.goodput import main, with_shares
+from goodalloc.experiments.benchmarks.measurements import Measurement
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,6 +34,22 @@ def test_shares_are_those_of_the_limit_that_a_kernel_meets_first() -> None:
     assert rows[3].share_of_limit == pytest.approx(10.0 / 100.0)
     assert rows[3].share_of_library == pytest.approx(10.0 / 25.0)
     assert rows[4].share_of_limit == rows[4].share_of_library == pytest.approx(10.0 / 50.0)
+
+
+def test_a_gpu_has_limits_of_its_own() -> None:
+    """Searches are limited by the way to it and back, points by its memory or functions."""
+    on_gpu = [
+        row("bytes", "jax", 5000.0),
+        row("transfer", "jax", 100.0),
+        row("functions", "jax", 8000.0),
+        row("points", "jax", 1000.0, functions_each=4.0, bytes_each=1.0),
+        row("integer", "jax", 10.0, functions_each=16.0, bytes_each=5.0),
+    ]
+    rows = with_shares(
+        [row("bytes", "numpy", 1.0), *(one._replace(device="H100") for one in on_gpu)]
+    )
+    assert rows[4].share_of_limit == pytest.approx(1000.0 / 2000.0)
+    assert rows[5].share_of_limit == pytest.approx(10.0 / 20.0)
 
 
 def test_a_small_run_writes_every_measure_and_draws_them(tmp_path: Path) -> None:

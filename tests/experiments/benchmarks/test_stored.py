@@ -39,6 +39,18 @@ def test_the_rows_of_a_benchmark_are_stored_with_their_origin(
     assert found.origin.processor_seconds >= float(row["seconds"]) - tenth
 
 
+def test_rows_of_another_machine_have_a_name_of_their_own(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of the usual one stay; the command names it as well."""
+    monkeypatch.setattr(start_up, "COMMANDS", {"--help": 0.3})
+    assert main(["start_up", "--called", "start_up-gpu", "--repeats", "1"]) == 0
+    assert "stored: bench-start_up-gpu" in capsys.readouterr().out
+    found = read_stored(results, "bench-start_up-gpu").origin.command
+    assert found.endswith("benchmarks.stored start_up --called start_up-gpu --repeats 1")
+    assert not (results / "bench-start_up.csv").exists()
+
+
 @pytest.mark.parametrize("given", [["--reference", "{}"], ["--reference={}"]])
 def test_no_folder_of_this_machine_is_stored(
     given: list[str], results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

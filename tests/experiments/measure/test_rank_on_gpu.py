@@ -66,6 +66,7 @@ def test_a_batch_that_memory_does_not_hold_leaves_room_for_the_next(rank: Measur
     """The caching allocator gives back what the failed one took."""
     order = {"order": "probe", "replicas": 1}
     assert rank.obey({**order, "atomic_batch_size": 64}) == {"fits": True}
+    torch.cuda.empty_cache()
     free, _ = torch.cuda.mem_get_info()
     others = torch.empty(free - 2**29, dtype=torch.uint8, device="cuda")  # leaves half a gigabyte
     before = torch.cuda.memory_reserved()

@@ -18,6 +18,7 @@ from goodalloc.experiments.measure.step_parts import (
     covered,
     parts_of_step,
     profile_steps,
+    read_events,
 )
 from goodalloc.experiments.support.device_clock import HostClock
 from goodalloc.experiments.tasks.task import find_task
@@ -96,6 +97,32 @@ def test_real_steps_are_told_apart_and_their_trace_is_kept(tmp_path: Path) -> No
     with gzip.open(trace, "rt", encoding="utf-8") as file:
         names = {event.get("name") for event in json.load(file)["traceEvents"]}
     assert {"aten::addmm", "goodalloc.step"} <= names
+
+
+def test_the_profile_of_a_gpu_is_told_apart_by_kinds(tmp_path: Path) -> None:
+    """Kernels, copies and annotations of the GPU; calls of the runtime and arrows are left out."""
+    kinds = {
+        "cpu_op": "aten::mm",
+        "user_annotation": "goodalloc.step",
+        "kernel": "ampere_sgemm_64x64",
+        "gpu_memcpy": "Memcpy HtoD (Pageable -> Device)",
+        "gpu_user_annotation": "goodalloc.step",
+        "cuda_runtime": "cudaLaunchKernel",
+    }
+    listed = [
+        {"ph": "X", "cat": cat, "name": name, "ts": 2e6 + place, "dur": 1e6}
+        for place, (cat, name) in enumerate(kinds.items())
+    ]
+    listed.append({"ph": "s", "cat": "ac2g", "name": "ac2g", "ts": 1.0})
+    path = tmp_path / "profile.json"
+    path.write_text(json.dumps({"traceEvents": listed}), encoding="utf-8")
+    found = read_events(path)
+    assert [one.name for one in found] == list(kinds.values())[:5]
+    assert [one.on_gpu for one in found] == [False, False, True, True, True]
+    assert [one.annotation for one in found] == [False, True, False, False, True]
+    assert found[0][1:3] == pytest.approx((2.0, 3.0))
+    parts = parts_of_step(found, found[1], (0.5, 0.5, 0.5, 0.5), cuda=True)
+    assert parts.idle == pytest.approx(1.0, abs=1e-5)  # one second of the kernel, of two
 
 
 def test_the_peak_of_memory_begins_anew() -> None:

@@ -1,4 +1,4 @@
-"""Policies of the command `simulate` that know more than a scheduler can."""
+"""Replays of the command `simulate` that are no plain ones: with foresight, and on trees."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from goodalloc.experiments.studies.hindsight.known_task import KnownTask
 from goodalloc.solvers.policies.policy import Terms
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from goodalloc.experiments.hindsight.known_replay import Foresight
     from goodalloc.experiments.replay.replay_task import ReplayTask
 
-#: What each of them knows.
+#: Policies that know more than a scheduler can, and what each of them knows.
 FORESIGHT: Mapping[str, Foresight] = {
     "foresight-work": "remaining work",
     "foresight-plans": "plans",
@@ -60,3 +60,32 @@ def with_foresight(task: ReplayTask) -> ReplayTask:
     known = ForesightTask(**vars(task) | told, foresight=FORESIGHT[task.policy])
     known.made_policy()  # refuses what it cannot serve before anything is written
     return known
+
+
+def on_tree(tasks: Sequence[ReplayTask], tree: str) -> list[ReplayTask]:
+    """Return replays on a tree, of policies with their placings.
+
+    Parameters
+    ----------
+    tasks
+        The replays without the tree, of the same jobs on the same cluster.
+    tree
+        As in `goodalloc.data.topology.read_wishes`.
+
+    Raises
+    ------
+    ValueError
+        If the file is malformed or does not suit cluster and jobs, or a policy cannot decide on the
+        tree.
+    """
+    from goodalloc.data.topology.topology_file import read_wishes  # few replays need these
+    from goodalloc.experiments.topology.tree_replay import TreeReplay
+
+    cluster, jobs = tasks[0].setting.cluster, [job.name for job in tasks[0].workload]
+    wishes = read_wishes(tree, cluster, jobs)
+    found: list[ReplayTask] = []
+    for task in tasks:
+        replay = TreeReplay(**vars(task), wishes=wishes)
+        replay.made_policy()  # refuses unknown names before anything is written
+        found.append(replay)
+    return found

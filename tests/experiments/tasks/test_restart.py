@@ -1,0 +1,101 @@
+"""What a restart costs a training: its parts, the command, and what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import TYPE_CHECKING
+
+import pytest
+
+from goodalloc.experiments.cli.main import main
+from goodalloc.experiments.tasks.restart import RestartCost, restart_cost
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytest.importorskip("torch", reason="needs goodalloc[measure]")
+
+BAD_TASK = """
+from goodalloc.experiments.tasks import TrainingTask
+
+def broken():
+    def no_module():
+        raise KeyError("weights")
+    return TrainingTask(no_module, lambda n, g: (), lambda m, b: 0, lambda p: None)
+"""
+
+
+def test_what_a_training_loses_is_the_sum_of_its_parts() -> None:
+    """The longer first step among them."""
+    cost = RestartCost("a", "cpu", 10.0, 1.0, 2.0, 4.0, 8.0, first_step_s=20.0, step_s=4.0)
+    assert cost.lost == 1.0 + 2.0 + 4.0 + 8.0 + 16.0
+
+
+def test_a_real_restart_has_parts_above_zero_and_the_whole_state() -> None:
+    """Weights in single precision, and a momentum for each of them if the optimiser has some."""
+    import torch
+
+    from goodalloc.experiments.tasks.task import find_task
+
+    cost = restart_cost("perceptron", batch=32)
+    parts = (cost.save_s, cost.start_s, cost.build_s, cost.load_s, cost.first_step_s, cost.step_s)
+    assert min(parts) > 0.0
+    assert cost.device == "cpu"
+    with torch.device("meta"):
+        module = find_task("perceptron").make_module()
+    weights = sum(weight.numel() for weight in module.parameters()) * 4 / 2**20
+    assert weights < cost.checkpoint_mib < 3.1 * weights
+
+
+def test_the_command_writes_a_row_a_restart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And says what they cost on average."""
+    out = tmp_path / "restarts.csv"
+    words = ["measure", "perceptron", "--restart", "--visits", "2", "--out", str(out)]
+    assert main(words) == 0
+    assert "a restart costs" in capsys.readouterr().out
+    rows = list(csv.DictReader(io.StringIO(out.read_text("utf-8"))))
+    assert [row["model"] for row in rows] == ["perceptron"] * 2
+    for row in rows:
+        parts = sum(float(row[name]) for name in ("save_s", "start_s", "build_s", "load_s"))
+        first = float(row["first_step_s"]) - float(row["step_s"])
+        assert float(row["lost_s"]) == pytest.approx(parts + first, rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nobody", "--restart"], "Model 'nobody' is unknown"),
+        (["perceptron", "--restart", "--all"], "neither --all nor --beside"),
+        (["perceptron", "--restart", "--precision", "bf16"], "expected single precision"),
+        (["perceptron", "--restart", "--batch-sizes", "8,16"], "got 2; expected one"),
+        (["perceptron", "--restart", "--seconds", "2"], "--seconds: expected none with --restart"),
+        (["perceptron", "--restart", "--on", "ray"], "--restart: expected none with --on"),
+    ],
+)
+def test_bad_words_get_one_sentence(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is written."""
+    out = tmp_path / "restarts.csv"
+    assert main(["measure", *words, "--out", str(out)]) == 2
+    assert message in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_a_training_that_fails_says_why(tmp_path: Path) -> None:
+    """By the last line of its errors."""
+    path = tmp_path / "mine.py"
+    path.write_text(BAD_TASK, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"ended early: KeyError: 'weights'"):
+        restart_cost(f"{path}:broken")
+
+
+@pytest.mark.gpu
+def test_a_restart_on_a_gpu_names_it() -> None:
+    """And its first step is longer than others."""
+    cost = restart_cost("perceptron", "cuda:0")
+    assert cost.device != "cpu"
+    assert cost.first_step_s > cost.step_s
