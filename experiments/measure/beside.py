@@ -219,7 +219,7 @@ def measure_pair(
     splits = [one.ask(order="split", repetitions=PROFILED) for one in both]
     busy = cores.mean(axis=0)
     if core is None:
-        kernels = [_kernel_seconds(StepParts(*np.mean(one["parts"], axis=0))) for one in splits]
+        kernels = [StepParts(*np.mean(one["parts"], axis=0)).busy for one in splits]
         busy = np.clip(speeds[0].mean(axis=0) * kernels, LEAST_BUSY, 1.0)
     rates, room = speeds[1] / speeds[0], min(1.0, 1.0 / float(busy.sum()))
 
@@ -273,8 +273,3 @@ def run_at_once(trainings: Sequence[Trained], seconds: float, core: int | None) 
 
     with ThreadPoolExecutor(len(trainings)) as pool:
         return list(pool.map(run, trainings))
-
-
-def _kernel_seconds(parts: StepParts) -> float:
-    """Return for how long a GPU computes in a step, by the mean parts of a profile."""
-    return parts.loading + parts.forward + parts.backward + parts.optimiser - parts.idle

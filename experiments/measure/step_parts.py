@@ -54,6 +54,11 @@ class StepParts(NamedTuple):
     overlap: float
     idle: float
 
+    @property
+    def busy(self) -> float:
+        """Seconds for which the device computes, or synchronises; profiling does not delay them."""
+        return self.loading + self.forward + self.backward + self.optimiser - self.idle
+
 
 class Event(NamedTuple):
     """Interval of a profile, in seconds, of a GPU or the host.

@@ -15,6 +15,7 @@ import numpy as np
 
 from goodalloc.data.files.measured_profile import FITS, read_measured_profile, read_rows
 from goodalloc.experiments.measure.profile_fit import fit_profile
+from goodalloc.experiments.measure.step_parts import StepParts
 from goodalloc.experiments.reporting.axes import logarithmic, open_axes
 from goodalloc.experiments.reporting.plots import COLOURS, MARKERS
 from goodalloc.experiments.reporting.table_numbers import rounded
@@ -23,13 +24,9 @@ from goodalloc.experiments.studies.framework.reproduction import Reproduction
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from goodalloc.data.files.measured_profile import Row
 
 #: Profiles that ship, as `profiles/NAME.csv` of the data.
 PROFILES = ("h100-resnet50-bf16", "h100-bert-base-bf16", "h100-gpt-124m-bf16", "h100-gpt-350m-bf16")
-
-#: Parts of a step by the profiler that are not idle or at the same time as others.
-PARTS = ("loading_s", "forward_s", "backward_s", "optimiser_s")
 
 
 class GpuProfileRow(NamedTuple):
@@ -84,6 +81,7 @@ def rows_of(name: str) -> list[GpuProfileRow]:
     for one in read_rows(path):
         if one["outcome"] != FITS:
             continue
+        busy = StepParts(*(float(one[f"{part}_s"]) for part in StepParts._fields)).busy
         batch, step = int(one["atomic_batch_size"]), float(one["step_s"])
         whole = float(one["pass_s"]) + float(one["update_s"])
         line = fitted.alpha_grad + fitted.beta_grad * batch
@@ -99,23 +97,12 @@ def rows_of(name: str) -> list[GpuProfileRow]:
                 rounded(1e3 * step, 4),
                 rounded(100.0 * float(one["step_error"]), 3),
                 rounded(batch / step, 4),
-                rounded(100.0 * min(busy_seconds(one) / step, 1.0), 3),
+                rounded(100.0 * min(busy / step, 1.0), 3),
                 rounded(float(one["peak_memory_mib"]) / 1024.0, 3),
                 rounded(100.0 * (float(line) / whole - 1.0), 3),
             )
         )
     return rows
-
-
-def busy_seconds(row: Row) -> float:
-    """Return for how long a GPU computes in a step, by the parts of its profile.
-
-    Parameters
-    ----------
-    row
-        Row of the file. The profiler delays the launches, but not the kernels.
-    """
-    return sum(float(row[part]) for part in PARTS) - float(row["idle_s"])
 
 
 def _rows(_: object) -> list[GpuProfileRow]:
