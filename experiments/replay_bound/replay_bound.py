@@ -73,11 +73,6 @@ def bound_replays(
         Folder of measurements of the true applications, None for the shipped profiles.
     report
         Callback for the share of the search that is done; the proof takes about as long.
-
-    Raises
-    ------
-    ValueError
-        If nodes go or come within a round (`rounds_of_replay`).
     """
     rounds = rounds_of_replay(day.problem, applications_of(traces), setting)
     prices = round_prices(day.problem, day.bound, rounds, report=report)
