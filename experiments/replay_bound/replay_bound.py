@@ -49,7 +49,7 @@ class ReplayBound(NamedTuple):
         article = "an" if name[0] in "aeiou" else "a"
         text = (
             f"No replay in rounds of {self.certificate['seconds']:g} s has {article} {name} below "
-            f"{tell(bound)}, restarts included;\nproved by prices of its own, and checked."
+            f"{tell(bound)}, restarts included;\nproved by prices, and checked."
         )
         return text if over is None else f"{text} It is {over:.1%} of that of the replay."
 

@@ -80,8 +80,8 @@ LADDER: tuple[tuple[str, str], ...] = (
     ("arrivals of an hour", "arrivals of an hour"),
     (REPLAYED, "all"),
     (WITHOUT_NODES, "all"),
-    (IDEAL, "all"),
     (ON_REPLAYS, "all"),
+    (IDEAL, "all"),
     (BOUND, "all"),
 )
 
