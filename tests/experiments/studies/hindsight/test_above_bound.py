@@ -109,8 +109,8 @@ def test_the_table_and_the_pictures_have_every_policy(rows: list[AboveRow]) -> N
         "pollux (measured)",
         "replayed schedule",
         WITHOUT_NODES,
-        IDEAL,
         ON_REPLAYS,
+        IDEAL,
         BOUND,
     ]
     assert len(above.get_yticklabels()) == len(rows) - 2
