@@ -14,11 +14,11 @@ from .figure import plot_hindsight as plot_hindsight
 from .job_weights import read_weights as read_weights
 from .job_weights import with_weights as with_weights
 from .known_replay import Foresight as Foresight
-from .known_replay import ReplayedSchedule as ReplayedSchedule
 from .known_replay import foreseeing as foreseeing
-from .known_replay import replay_schedule as replay_schedule
 from .objectives import due_by as due_by
 from .objectives import with_slowdowns as with_slowdowns
+from .placed_replay import ReplayedSchedule as ReplayedSchedule
+from .placed_replay import plan_without_nodes as plan_without_nodes
 from .placed_replay import replay_placed as replay_placed
 from .problem_of_replay import replayed_problem as replayed_problem
 from .problem_of_replay import true_training as true_training

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from goodalloc.data.documents.json_file import Document
     from goodalloc.experiments.hindsight.day_search import DaySearch
     from goodalloc.experiments.hindsight.delays import Delays
-    from goodalloc.experiments.hindsight.known_replay import ReplayedSchedule
     from goodalloc.experiments.hindsight.objectives import Objective
+    from goodalloc.experiments.hindsight.placed_replay import ReplayedSchedule
     from goodalloc.formulations.hindsight.closed_forms import ClosedForm
     from goodalloc.models.hindsight.offline_problem import OfflineProblem
     from goodalloc.solvers.hindsight.best_prices import HindsightBound

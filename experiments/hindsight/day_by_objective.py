@@ -70,10 +70,9 @@ def day_by(
     Raises
     ------
     ValueError
-        If a restart takes no whole seconds or nodes go or come within a round, so that rounding of
-        epochs or the supply of GPUs bound nothing; if the objective is unknown, late jobs have no
-        `due` or others one, late jobs or the makespan have weights, a weight makes no sense
-        (`with_weights`), or nothing is bounded (`look_back`, `look_back_at_deadlines`).
+        If the objective is unknown, late jobs have no `due` or others one, late jobs or the
+        makespan have weights, a weight makes no sense (`with_weights`), or nothing is bounded
+        (`replayed_problem`, `look_back`, `look_back_at_deadlines`).
     """
     require_choice("Hindsight: objective", objective, get_args(ObjectiveName))
     if (due is None) == (objective == "late-jobs"):
@@ -86,7 +85,6 @@ def day_by(
             f"Hindsight: there are weights for the objective {objective}; expected none, as every "
             "job counts alike there."
         )
-    _require_rounds(setting)
     applications, clock = applications_of(traces), float(setting.interval)
     problem = replayed_problem(workload, applications, setting)
     if not averaged:
@@ -119,18 +117,3 @@ def day_by(
         report=lambda share: report(IDEAL_SHARE + (1.0 - IDEAL_SHARE) * share),
     )
     return replace(day, replayed=replayed)
-
-
-def _require_rounds(setting: Setting) -> None:
-    """Refuse conditions of which the offline problem bounds nothing."""
-    if setting.restart_delay % 1:
-        raise ValueError(
-            f"Hindsight: a restart takes {setting.restart_delay:g} s; expected whole seconds, to "
-            "which the replay rounds epochs."
-        )
-    for outage in setting.outages:
-        if outage.start % setting.interval or outage.end % setting.interval:
-            raise ValueError(
-                f"Hindsight: nodes are missing from {outage.start:g} to {outage.end:g} s; expected "
-                f"multiples of the {setting.interval:g} s of a round, in which a replay counts."
-            )

@@ -1,21 +1,17 @@
-"""Schedules with hindsight that are planned on the nodes, and replayed to the second."""
+"""Schedules with hindsight, with restarts: planned on the nodes, and replayed to the second."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from goodalloc.experiments.hindsight.attainable import Attainable
 from goodalloc.experiments.hindsight.day_search import USUAL_SEARCH
 from goodalloc.experiments.hindsight.known_batches import BestSplits, KnownBatchSimulator
-from goodalloc.experiments.hindsight.known_replay import (
-    HOLDS,
-    SEARCH_SHARE,
-    STEPS_A_REPLAYED,
-    ReplayedSchedule,
-)
 from goodalloc.solvers.foresight.placed_schedule import PlacedScheduler, TrueWork
+from goodalloc.solvers.foresight.restarting_schedule import RestartingScheduler
 from goodalloc.solvers.foresight.worth_policy import PlannedWorths, WorthPolicy
 from goodalloc.solvers.hindsight.schedule_search import (
     POWERS,
@@ -28,6 +24,8 @@ from goodalloc.solvers.interface.stop import Stop
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from jaxtyping import Float
+
     from goodalloc.data.applications.application import Application
     from goodalloc.data.workloads.workload import Submission
     from goodalloc.experiments.hindsight.day_search import DaySearch
@@ -35,7 +33,118 @@ if TYPE_CHECKING:
     from goodalloc.models.hindsight.offline_problem import OfflineProblem
     from goodalloc.models.round.cluster import Cluster
     from goodalloc.models.support.array_types import Floats
-    from goodalloc.solvers.hindsight.schedule_search import HindsightSchedule
+    from goodalloc.solvers.hindsight.schedule_search import HindsightSchedule, Worths
+
+
+#: Seconds that an allocation is expected to last, of which the best is taken.
+HOLDS = (100.0, 150.0, 200.0, 300.0, 450.0)
+
+#: Part of the progress that the search counts for.
+SEARCH_SHARE = 0.6
+
+#: Steps of the search of an ideal schedule for each of that of worths with restarts, which takes
+#: several times as long.
+STEPS_A_REPLAYED = 5
+
+
+@dataclass(frozen=True)
+class ReplayedSchedule:
+    """Schedule with hindsight that the simulator replayed.
+
+    Parameters
+    ----------
+    value
+        Objective of the offline problem.
+    completion
+        Completion times, in the order of the problem.
+    planned
+        Objective of the plan.
+    """
+
+    value: float
+    completion: Float[Floats, " jobs"]
+    planned: float
+
+
+class _Plan(NamedTuple):
+    """Worths of a schedule in rounds with restarts, its seconds of an allocation, its objective."""
+
+    worths: Worths
+    hold: float
+    value: float
+
+
+def _best_plan(
+    problem: OfflineProblem,
+    scheduler: Callable[[float], RestartingScheduler | PlacedScheduler],
+    schedule: HindsightSchedule,
+    search: DaySearch,
+    report: Callable[[float], None],
+) -> _Plan:
+    """Search worths that are good with restarts.
+
+    Parameters
+    ----------
+    problem
+        The problem with rates that jobs reach.
+    scheduler
+        Function that returns a builder of schedules whose allocations last so many seconds.
+    schedule
+        A schedule of the problem, whose worths the search improves.
+    search
+        Limits and seed of the search of an ideal schedule; this one takes a share of the steps.
+    report
+        Callback for the share that is done.
+    """
+    steps = max(search.steps // STEPS_A_REPLAYED, 1)
+    starts = [
+        schedule.worth,
+        *(rule_of_thumb(problem, second, power) for second in SECONDS for power in POWERS),
+    ]
+    usual = scheduler(HOLDS[len(HOLDS) // 2])
+    start = min(starts, key=lambda start: problem.total(usual.run(start)))
+    best = min(map(scheduler, HOLDS), key=lambda one: problem.total(one.run(start)))
+    worths = best_worths(
+        problem,
+        best.run,
+        [start],
+        seed=search.seed,
+        stop=Stop(iterations=steps),
+        report=lambda step, _: report(step / steps),
+    )
+    return _Plan(worths, best.hold, problem.total(best.run(worths)))
+
+
+def plan_without_nodes(
+    problem: OfflineProblem,
+    schedule: HindsightSchedule,
+    applications: Mapping[str, Application],
+    setting: Setting,
+    search: DaySearch = USUAL_SEARCH,
+    *,
+    report: Callable[[float], None] = lambda _share: None,
+) -> float:
+    """Return the objective of a schedule in rounds with restarts, on nodes that hold everything.
+
+    On these nodes every number of GPUs fits, so that the distance to `replay_placed` tells what
+    nodes cost.
+
+    Parameters
+    ----------
+    problem, schedule, applications, setting, search, report
+        As in `replay_placed`.
+
+    Raises
+    ------
+    ValueError
+        If there are GPUs of several types.
+    """
+    own = Attainable(applications, setting.cluster).problem(problem)
+
+    def scheduler(hold: float) -> RestartingScheduler:
+        return RestartingScheduler(own, float(setting.interval), setting.restart_delay, hold)
+
+    return _best_plan(own, scheduler, schedule, search, report).value
 
 
 def replay_placed(
@@ -67,28 +176,19 @@ def replay_placed(
     if len(problem.supply.types) > 1:
         return None
     planner = Planner(problem, workload, applications, setting)
-    own, steps = planner.own, max(search.steps // STEPS_A_REPLAYED, 1)
-    starts = [
-        schedule.worth,
-        *(rule_of_thumb(own, second, power) for second in SECONDS for power in POWERS),
-    ]
-    scheduler = planner.scheduler(HOLDS[len(HOLDS) // 2])
-    start = min(starts, key=lambda start: own.total(scheduler.run(start)))
-    scheduler = min(
-        map(planner.scheduler, HOLDS), key=lambda scheduler: own.total(scheduler.run(start))
-    )
-    worths = best_worths(
-        own,
-        scheduler.run,
-        [start],
-        seed=search.seed,
-        stop=Stop(iterations=steps),
-        report=lambda step, _: report(SEARCH_SHARE * step / steps),
+    plan = _best_plan(
+        planner.own,
+        planner.scheduler,
+        schedule,
+        search,
+        lambda share: report(SEARCH_SHARE * share),
     )
     ends = planner.replayed(
-        worths, scheduler.hold, lambda share: report(SEARCH_SHARE + (1.0 - SEARCH_SHARE) * share)
+        plan.worths,
+        plan.hold,
+        lambda share: report(SEARCH_SHARE + (1.0 - SEARCH_SHARE) * share),
     )
-    return ReplayedSchedule(problem.total(ends), ends, own.total(scheduler.run(worths)))
+    return ReplayedSchedule(problem.total(ends), ends, plan.value)
 
 
 def plan_and_replay(

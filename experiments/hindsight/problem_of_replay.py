@@ -47,7 +47,7 @@ ROUNDING = 1.0 + 1e-9
 SHORTEST_EPOCH = 0.5
 
 #: Least seconds of a restart for which rounding of epochs gains nothing by it.
-LEAST_DELAY = 1.0
+LEAST_DELAY = 1
 
 
 def replayed_problem(
@@ -67,9 +67,9 @@ def replayed_problem(
     Raises
     ------
     ValueError
-        If nodes have other resources than GPUs, a restart takes less than `LEAST_DELAY`, or a job
-        requests fewer examples a GPU than its application allows, so that the problem would bound
-        nothing.
+        If nodes have other resources than GPUs, a restart takes no whole seconds or less than
+        `LEAST_DELAY`, nodes go or come within a round, or a job requests fewer examples a GPU than
+        its application allows, so that the problem would bound nothing.
     """
     cluster = setting.cluster
     for group in cluster.groups:
@@ -82,26 +82,44 @@ def replayed_problem(
     for job in workload:
         application = applications[job.application]
         _require_examples(job, application)
-        own = application.restart_delay
-        delay = setting.restart_delay if own is None else own
-        if delay < LEAST_DELAY:
-            raise ValueError(
-                f"Job '{job.name}': a restart takes {delay:g} s; expected at least "
-                f"{LEAST_DELAY:g} s, or else rounded epochs bound nothing."
-            )
         decided = max(math.ceil(job.time / setting.interval), 1) * setting.interval
         jobs.append(
             OfflineJob(
                 job.name,
                 job.application,
                 float(job.time),
-                float(decided + delay),
+                float(decided + restart_seconds(application, setting)),
                 1.0 / len(workload),
             )
         )
     names = sorted({job.application for job in workload})
     trainings = tuple(true_training(applications[name], cluster) for name in names)
     return OfflineProblem(trainings, tuple(jobs), supply_of(setting, types))
+
+
+def restart_seconds(application: Application, setting: Setting) -> float:
+    """Return the seconds of a restart in a replay.
+
+    Parameters
+    ----------
+    application, setting
+        The true application, and the conditions of the replay, whose delay it may have in place of
+        one of its own.
+
+    Raises
+    ------
+    ValueError
+        If they are no whole number from `LEAST_DELAY`: with others, rounding of epochs gains what
+        no bound counts.
+    """
+    own = application.restart_delay
+    delay = setting.restart_delay if own is None else own
+    if delay < LEAST_DELAY or delay % 1:
+        raise ValueError(
+            f"Application '{application.name}': a restart takes {delay:g} s; expected whole "
+            f"seconds, at least {LEAST_DELAY}, as a replay rounds epochs to them."
+        )
+    return float(delay)
 
 
 def _require_examples(job: Submission, application: Application) -> None:
@@ -124,7 +142,19 @@ def supply_of(setting: Setting, types: Sequence[str]) -> Supply:
         Conditions of the replay, with its outages.
     types
         Types of GPU.
+
+    Raises
+    ------
+    ValueError
+        If nodes go or come within a round: a replay takes them away at its end, and no bound on
+        the GPUs that are there would hold.
     """
+    for outage in setting.outages:
+        if outage.start % setting.interval or outage.end % setting.interval:
+            raise ValueError(
+                f"Hindsight: nodes are missing from {outage.start:g} to {outage.end:g} s; expected "
+                f"multiples of the {setting.interval:g} s of a round, in which a replay counts."
+            )
     times = sorted({0, *(time for outage in setting.outages for time in outage[:2])})
     rows = []
     for time in times:

@@ -49,7 +49,7 @@ class ReplayBound(NamedTuple):
         article = "an" if name[0] in "aeiou" else "a"
         text = (
             f"No replay in rounds of {self.certificate['seconds']:g} s has {article} {name} below "
-            f"{tell(bound)}, restarts included;\nproved by prices of its own, and checked."
+            f"{tell(bound)}, restarts included;\nproved by prices, and checked."
         )
         return text if over is None else f"{text} It is {over:.1%} of that of the replay."
 
@@ -73,11 +73,6 @@ def bound_replays(
         Folder of measurements of the true applications, None for the shipped profiles.
     report
         Callback for the share of the search that is done; the proof takes about as long.
-
-    Raises
-    ------
-    ValueError
-        If nodes go or come within a round (`rounds_of_replay`).
     """
     rounds = rounds_of_replay(day.problem, applications_of(traces), setting)
     prices = round_prices(day.problem, day.bound, rounds, report=report)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from goodalloc.experiments.hindsight.problem_of_replay import restart_seconds
 from goodalloc.models.hindsight.rounds import Rounds
 
 if TYPE_CHECKING:
@@ -26,31 +27,14 @@ def rounds_of_replay(
     Parameters
     ----------
     problem
-        Offline problem of the replay.
+        Offline problem of the replay (`replayed_problem`).
     applications
         The true applications that its jobs train, by name.
     setting
         Conditions of the replay.
-
-    Raises
-    ------
-    ValueError
-        If nodes go or come within a round, so that jobs do not keep their GPUs through it, or a
-        restart takes no whole seconds, so that rounding gains what is not counted.
     """
-    if any(time % setting.interval for outage in setting.outages for time in outage[:2]):
-        raise ValueError(
-            f"Rounds of {setting.interval:g} s: nodes go or come within one, so that jobs do not "
-            "keep their GPUs through it; expected outages from round to round."
-        )
-    restart = {}
-    for training in problem.trainings:
-        own = applications[training.name].restart_delay
-        delay = setting.restart_delay if own is None else own
-        if delay % 1:
-            raise ValueError(
-                f"Application '{training.name}': a restart takes {delay:g} s; expected whole "
-                "seconds, to which a replay rounds epochs."
-            )
-        restart[training.name] = max(delay - ROUNDED, 0.0)
+    restart = {
+        training.name: restart_seconds(applications[training.name], setting) - ROUNDED
+        for training in problem.trainings
+    }
     return Rounds(float(setting.interval), restart)

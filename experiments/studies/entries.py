@@ -88,11 +88,11 @@ STUDIES: Mapping[str, Entry] = {
         "comparisons.similar_jobs:SIMILAR_JOBS",
     ),
     "hindsight": Entry(
-        "Policies above the bound on any schedule, and what each piece of knowledge is worth",
+        "Policies above bounds on schedules and replays, and what each piece of knowledge is worth",
         "hindsight.above_bound:HINDSIGHT",
     ),
     "hindsight-loads": Entry(
-        "Pollux above the bound on any schedule, by load",
+        "Pollux above bounds on schedules and replays, by load",
         "hindsight.above_bound:HINDSIGHT_LOADS",
     ),
     "hindsight-objectives": Entry(

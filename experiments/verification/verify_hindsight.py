@@ -81,7 +81,7 @@ def verify(problem: Any, schedule: Any, certificate: Any) -> Verdict:
                 value, broken = _judged(case, answer, _due(case, claim))
     except ArithmeticError:
         broken = "a number is too large"
-    if not broken and claimed > proved:
+    if not broken and not claimed <= proved:  # also if nothing is proved
         broken = "the prices prove a smaller bound"
     gap = 1 - claimed / value if value > 0 else math.nan
     return Verdict(not broken, value, proved, claimed, gap, broken or "the bound is proved")

@@ -15,6 +15,9 @@ The prices of (1) tell which jobs cannot have more: a job whose rate has a price
 in every optimum, and an interior-point method finds prices for all of those. Gavel's code solves a
 mixed-integer program instead, which is an option here (`bottlenecks`).
 
+On GPUs of one type, which jobs take alone, the rate of a job tells its share of time, and no
+program is needed: all shares rise until a job has all its time or no GPU is left.
+
 References
 ----------
 Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads",
@@ -30,7 +33,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from goodalloc.formulations.gavel.share_program import solve_shares
+from goodalloc.formulations.gavel.share_program import require_solver, solve_shares
 from goodalloc.models.gavel.share_goal import Level, max_min
 from goodalloc.models.gavel.time_sharing import rates, share_violations
 from goodalloc.models.support.cone_solver import CONE_SOLVER
@@ -87,7 +90,7 @@ class Filled(NamedTuple):
     levels
         Rate of every job over its due, shape (jobs,).
     rounds
-        Number of programs solved, one for each level.
+        Number of levels, a program solved for each unless there is one type of GPU.
     gap
         Largest shortfall of a level, relative to the highest level; NaN where a solver failed.
     message
@@ -117,8 +120,8 @@ def fill_levels(
     entities
         Jobs that share weights; every job alone, with weight 1, if None.
     bottlenecks
-        Way to find the jobs that cannot have more: by prices, or by a mixed-integer program as
-        published.
+        Way to find the jobs that cannot have more: by prices, in closed form on GPUs of one type
+        that jobs take alone; or by a mixed-integer program as published.
     solver
         Name of a solver that CVXPY finds.
 
@@ -132,6 +135,9 @@ def fill_levels(
     groups = [Entity((job,)) for job in range(jobs)] if entities is None else list(entities)
     _check(groups, jobs)
     due = max_min(sharing).step
+    if bottlenecks == "prices" and sharing.num_types == 1 and not len(sharing.pairs):
+        require_solver(solver)
+        return _filled_on_one_type(sharing, groups, due)
     floor, rising = np.zeros(jobs), np.ones(jobs, dtype=bool)
     shares = np.zeros((sharing.num_lines, sharing.num_types))
     gaps: list[float] = []
@@ -161,6 +167,28 @@ def fill_levels(
         return Filled(None, floor / due, len(gaps), math.nan, broken[0])
     worst = max(gaps) if not message else math.nan
     return Filled(shares, rates(sharing, shares) / due, len(gaps), max(worst, 0.0), message)
+
+
+def _filled_on_one_type(sharing: TimeSharing, groups: list[Entity], due: Floats) -> Filled:
+    """Fill level after level on GPUs of one type that jobs take alone."""
+    a_level = due / sharing.rate[:, 0]  # share of time that a level is, for the weight 1
+    shares, rising = np.zeros(sharing.num_jobs), np.ones(sharing.num_jobs, dtype=bool)
+    left, levels = float(sharing.gpus[0]), 0
+    while rising.any():
+        rise = _weights(groups, rising) * a_level
+        rises = rise > 0
+        until_whole = (1.0 - shares[rises]) / rise[rises]
+        until_none, levels = left / float(sharing.replicas @ rise), levels + 1
+        shares += rise * min(float(until_whole.min()), until_none)
+        if until_none <= until_whole.min():
+            break
+        whole = np.flatnonzero(rises)[until_whole <= until_whole.min()]
+        shares[whole], rising[whole] = 1.0, False
+        left = max(float(sharing.gpus[0]) - float(sharing.replicas @ shares), 0.0)
+    found = repaired(sharing, shares[:, None])
+    broken = share_violations(sharing, found)
+    kept, message = (None, broken[0]) if broken else (found, "")
+    return Filled(kept, rates(sharing, found) / due, levels, 0.0, message)
 
 
 def _kept(

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from goodalloc.solvers.hindsight.active_jobs import hull_corners
+from goodalloc.solvers.hindsight.best_prices import NO_LIMIT
 from goodalloc.solvers.hindsight.price_climb import PriceScale, climb_prices
 from goodalloc.solvers.hindsight.rounds_with_restarts import RoundOptions, RoundStep, nodes_of
-from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from goodalloc.models.hindsight.rounds import Rounds
     from goodalloc.models.support.array_types import Flags, Floats, Indices
     from goodalloc.solvers.hindsight.best_prices import HindsightBound
+    from goodalloc.solvers.interface.stop import Stop
 
 #: Seconds between two nodes of a training at its greatest rates; nodes of a short and a long one.
 SPACING, FEWEST, NODES = 30.0, 20, 100
@@ -41,8 +43,6 @@ STEPS = 40
 
 #: Most pairs of a training and a weight, each of which has a programme of its own.
 MOST_KINDS = 40
-
-NO_LIMIT = Stop()
 
 
 def round_prices(
@@ -109,12 +109,11 @@ def round_prices(
 
     def evaluate(prices: Floats) -> tuple[float, Floats]:
         nonlocal done
-        value, slope = -float((there * prices).sum()), -there
+        value, slope = -float((there * prices).sum()), -there  # a new array
         with jax.enable_x64(True):
             for programme in programmes:
                 own, taken = _compiled()(prices[interval], programme, starts)
                 value += float(own)
-                slope = slope.copy()
                 np.add.at(slope, interval, np.asarray(taken))
         done += 1
         report(min(done / (2 * steps), 1.0))
@@ -208,23 +207,8 @@ def _corners(options: RoundOptions) -> RoundOptions:
         rows = np.flatnonzero(options.kind == kind)
         rows = rows[np.argsort(options.gpus[rows])]
         for rates in options.rates[rows].T:
-            hull = [(0.0, 0.0, -1)]
-            for row, gpus, rate in zip(
-                rows.tolist(), options.gpus[rows].tolist(), rates.tolist(), strict=True
-            ):
-                while len(hull) > 1 and _below(hull[-2], hull[-1], gpus, rate):
-                    hull.pop()
-                if rate > hull[-1][1]:
-                    hull.append((gpus, rate, row))
-            keep[[row for *_, row in hull[1:]]] = True
+            keep[rows[hull_corners(options.gpus[rows], rates)]] = True
     return RoundOptions(options.kind[keep], options.gpus[keep], options.rates[keep])
-
-
-def _below(
-    first: tuple[float, float, int], second: tuple[float, float, int], gpus: float, rate: float
-) -> bool:
-    """Return whether a point is on or below the line from the one before it to a third one."""
-    return (second[1] - first[1]) * (gpus - first[0]) <= (rate - first[1]) * (second[0] - first[0])
 
 
 @cache

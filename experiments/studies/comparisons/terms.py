@@ -30,6 +30,8 @@ COMPARED = (
     "hesrpt",
     "equal",
     "pollux-remaining",
+    "sia",
+    "allox",
 )
 QUICK_COMPARED = 4
 

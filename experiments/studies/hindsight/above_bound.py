@@ -1,11 +1,12 @@
-"""Policies above the bound of hindsight: how good could any scheduler have been on these days?
+"""Policies above the bounds of hindsight: how good could any scheduler have been on these days?
 
 For every day (a workload at a load, on 64 GPUs) there is a bound below which no schedule is,
-whatever the scheduler knows, an ideal schedule with hindsight, and one that was replayed by the
-simulator's rules. Between these and Pollux stand policies that know a part of what is to come, so
-that the distance from Pollux to the bound splits into what each piece of knowledge is worth
-(`LADDER`). At load 1 the policies of `equal-terms`, told what they are told as published, with
-either batch size, and further ones stand beside them.
+whatever the scheduler knows, one below which no replay in rounds with restarts is, an ideal
+schedule with hindsight, and one that was planned on the nodes and replayed by the simulator's
+rules. Between these and Pollux stand policies that know a part of what is to come, so that the
+distance from Pollux to the bounds splits into what each piece of knowledge is worth (`LADDER`). At
+load 1 the policies of `equal-terms`, told what they are told as published, with either batch size,
+and further ones stand beside them.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from goodalloc.experiments.studies.framework.reproduction import EIGHT, Plan, Re
 from goodalloc.experiments.studies.hindsight.beside_bound import (
     BOUND,
     IDEAL,
-    PLANNED,
+    ON_REPLAYS,
     REPLAYED,
+    WITHOUT_NODES,
     above_percent,
     day_of,
     draw_above,
@@ -77,7 +79,8 @@ LADDER: tuple[tuple[str, str], ...] = (
     ("plans", "true remaining"),
     ("arrivals of an hour", "arrivals of an hour"),
     (REPLAYED, "all"),
-    (PLANNED, "all"),
+    (WITHOUT_NODES, "all"),
+    (ON_REPLAYS, "all"),
     (IDEAL, "all"),
     (BOUND, "all"),
 )
@@ -91,11 +94,13 @@ class AboveRow(NamedTuple):
     load, workload
         The day.
     policy, knows, batch
-        Policy with its terms; or the bound, or a schedule.
+        Policy with its terms; or a bound, or a schedule.
     average_jct_hours
         Average completion time.
     above_bound_percent
-        By how much it is above the bound.
+        By how much it is above the bound on every schedule.
+    above_replays_percent
+        By how much it is above the bound on every replay; None of what is no replay.
     of_pollux_percent
         The average completion time in per cent of that of Pollux on this day.
     step_percent
@@ -109,6 +114,7 @@ class AboveRow(NamedTuple):
     batch: str
     average_jct_hours: float
     above_bound_percent: float
+    above_replays_percent: float | None
     of_pollux_percent: float
     step_percent: float | None
 
@@ -200,6 +206,7 @@ def _rows_of_day(
     there = [cell for cell in ladder if cell in hours]
     before = dict(zip(there[1:], there, strict=False))
     bound, pollux = hours[ladder[-1]], hours[POLLUX]
+    on_replays = hours[Cell(ON_REPLAYS, "all", "adaptive")]
     return [
         AboveRow(
             load,
@@ -209,6 +216,7 @@ def _rows_of_day(
             cell.batch,
             rounded(hours[cell], 6),
             above_percent(hours[cell], bound),
+            None if cell.policy in (IDEAL, BOUND) else above_percent(hours[cell], on_replays),
             rounded(100.0 * hours[cell] / pollux, 6),
             rounded(100.0 * (hours[before[cell]] - hours[cell]) / pollux, 6)
             if cell in before
@@ -226,6 +234,7 @@ def _summary(rows: list[AboveRow]) -> Rows:
     table = []
     for (load, policy, knows, batch), own in grouped.items():
         steps = [row.step_percent for row in own if row.step_percent is not None]
+        above = [row.above_replays_percent for row in own if row.above_replays_percent is not None]
         table.append(
             {
                 "load": load,
@@ -236,6 +245,7 @@ def _summary(rows: list[AboveRow]) -> Rows:
                 "above the bound (%)": estimate_of([row.above_bound_percent for row in own]).text(
                     ".0f"
                 ),
+                "above replays (%)": estimate_of(above).text(".0f") if above else "",
                 "of Pollux (%)": estimate_of([row.of_pollux_percent for row in own]).text(".0f"),
                 "step (%)": estimate_of(steps).text(".1f") if steps else "",
             }
@@ -243,8 +253,13 @@ def _summary(rows: list[AboveRow]) -> Rows:
     return table
 
 
+def _above_replays(rows: list[AboveRow]) -> list[float]:
+    """Return by how much replays are above the bound on them; nothing of what is no replay."""
+    return [row.above_replays_percent for row in rows if row.above_replays_percent is not None]
+
+
 def plot_above(rows: list[AboveRow]) -> Figure:
-    """Draw the steps from Pollux to the bound, and every policy above the bound."""
+    """Draw the steps from Pollux to the bound, and every policy above the bound on replays."""
     from matplotlib.figure import Figure
 
     cells: dict[Cell, list[AboveRow]] = {}
@@ -270,17 +285,21 @@ def plot_above(rows: list[AboveRow]) -> Figure:
     steps.invert_yaxis()
     steps.set_xlabel("average completion time, % of Pollux's")
     open_axes(steps)
-    percents = {cell: [row.above_bound_percent for row in own] for cell, own in cells.items()}
-    draw_above(above, percents, ladder, {cell: label_of(cell) for cell in cells})
+    percents = {cell: _above_replays(own) for cell, own in cells.items()}
+    replayed = {cell: own for cell, own in percents.items() if own}
+    draw_above(above, replayed, ladder, {cell: label_of(cell) for cell in cells})
+    above.set_xlabel("over the bound on replays (filled: adaptive batch sizes)")
     return figure
 
 
 NOTE = """\
-bound: no schedule is below it, whatever it knows. ideal schedule: with hindsight, no restarts, GPUs
-anywhere. replayed schedule: with hindsight, by the simulator's rules. arrivals of an hour, plans,
-remaining work: policies that know the true work that is left, and the arrivals of the next hour;
-plan anew whenever jobs come or go; or decide by what is left alone. step: by how much less, in per
-cent of Pollux's time, than the row before."""
+bound: no schedule is below it, whatever it knows. bound on replays: no replay in rounds with
+restarts is; "above replays" is above it. ideal schedule: with hindsight, no restarts, GPUs
+anywhere. schedule without nodes: in rounds with restarts. replayed schedule: planned on the nodes
+and replayed by the simulator's rules. arrivals of an hour, plans, remaining work: policies that
+know the true work that is left, and the arrivals of the next hour; plan anew whenever jobs come or
+go; or decide by what is left alone. step: by how much less, in per cent of Pollux's time, than the
+row before."""
 
 
 def plot_loads(rows: list[AboveRow]) -> Figure:
@@ -333,11 +352,13 @@ def _study(
 
 
 HINDSIGHT = _study(
-    "Policies above the bound on any schedule, and what each piece of knowledge is worth",
+    "Policies above bounds on schedules and replays, and what each piece of knowledge is worth",
     _Comparison((DETAILED,), lambda plan, _: _with_all(plan)),
     plot_above,
 )
 
 HINDSIGHT_LOADS = _study(
-    "Pollux above the bound on any schedule, by load", _Comparison(LOADS, _with_pollux), plot_loads
+    "Pollux above the bounds on schedules and replays, by load",
+    _Comparison(LOADS, _with_pollux),
+    plot_loads,
 )

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 #: Steps of the search of an ideal schedule; of a quick run.
 STEPS, QUICK_STEPS = 1000, 50
 
-BOUND, IDEAL = "bound", "ideal schedule"
-REPLAYED, PLANNED = "replayed schedule", "schedule with restarts"
+#: Bounds on every schedule and on every replay, and schedules with hindsight.
+BOUND, ON_REPLAYS, IDEAL = "bound", "bound on replays", "ideal schedule"
+REPLAYED, WITHOUT_NODES = "replayed schedule", "schedule without nodes"
 
 #: Ratios to the bound that the axis names.
 TICKS = (1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0)
@@ -49,20 +50,21 @@ def day_of(plan: Plan, workload: tuple[Submission, ...], setting: Setting) -> Da
 
 
 def hours_of_day(day: DayRecord) -> dict[Cell, float]:
-    """Return the average hours of the schedules of a day that there are, and of its bound.
+    """Return the average hours of the schedules of a day that there are, and of its bounds.
 
     Examples
     --------
     >>> from goodalloc.experiments.studies.hindsight.beside_bound import hours_of_day
     >>> from goodalloc.experiments.studies.hindsight.day_task import DayRecord
-    >>> found = hours_of_day(DayRecord(bound=1800.0, ideal=3600.0, planned=None, replayed=None))
+    >>> found = hours_of_day(DayRecord(bound=1800.0, ideal=3600.0))
     >>> [(cell.policy, hours) for cell, hours in found.items()]
     [('ideal schedule', 1.0), ('bound', 0.5)]
     """
     seconds = {
         REPLAYED: day.replayed,
-        PLANNED: day.planned,
+        WITHOUT_NODES: day.without_nodes,
         IDEAL: day.ideal,
+        ON_REPLAYS: day.bound_on_replays,
         BOUND: day.bound,
     }
     return {
@@ -104,7 +106,7 @@ def draw_above(
     marked: Collection[Cell],
     labels: Mapping[Cell, str],
 ) -> list[Cell]:
-    """Draw the mean of every policy over the bound; return the policies from the top down.
+    """Draw the mean of every policy over a bound; return the policies from the top down.
 
     Parameters
     ----------

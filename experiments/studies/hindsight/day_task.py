@@ -15,31 +15,37 @@ if TYPE_CHECKING:
     from goodalloc.experiments.replay.replay_conditions import Setting
     from goodalloc.experiments.support.tasks import Report
 
-#: Part of the progress of a day that its bound and ideal schedule count for.
-IDEAL_SHARE = 0.4
+#: Parts of the progress of a day: its bound and ideal schedule, the schedule without nodes, and the
+#: rest.
+IDEAL_SHARE, WITHOUT_NODES_SHARE = 0.3, 0.2
 
 
 class DayRecord(NamedTuple):
-    """Average completion times of a day, in seconds; None where nothing is replayed.
-
-    On GPUs of several types no schedule is replayed with hindsight.
+    """Average completion times of a day, in seconds.
 
     Attributes
     ----------
     bound
         No schedule is below it.
     ideal
-        Of the best ideal schedule.
+        Of the best ideal schedule: no restarts, GPUs anywhere.
+    bound_on_replays
+        No replay in rounds with restarts is below it. This and all below is None on GPUs of several
+        types, on which nothing is replayed with hindsight.
+    without_nodes
+        Of the best schedule in rounds with restarts, on nodes on which every number of GPUs fits.
     planned
-        Of the best one in rounds with restarts, on nodes on which every number of GPUs fits.
+        Of the best one on the nodes of the cluster.
     replayed
         Of its replay.
     """
 
     bound: float
     ideal: float
-    planned: float | None
-    replayed: float | None
+    bound_on_replays: float | None = None
+    without_nodes: float | None = None
+    planned: float | None = None
+    replayed: float | None = None
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,7 @@ class DayTask(RecordedTask):
         """Return all inputs that the record depends on."""
         return {
             "format": "goodalloc-hindsight-day",
+            "version": 2,
             "library": library_version(),
             "traces": traces_digest(self.traces),
             "steps": self.steps,
@@ -75,34 +82,51 @@ class DayTask(RecordedTask):
         }
 
     def work(self, report: Report) -> dict[str, float | None]:
-        """Bound the day, find a schedule, and replay it."""
+        """Bound the day, find schedules, and replay the one that is planned on the nodes."""
         from goodalloc.experiments.hindsight.day import look_back  # not needed to describe a day
         from goodalloc.experiments.hindsight.day_search import DaySearch
-        from goodalloc.experiments.hindsight.known_replay import replay_schedule
+        from goodalloc.experiments.hindsight.placed_replay import plan_without_nodes, replay_placed
         from goodalloc.experiments.hindsight.problem_of_replay import replayed_problem
+        from goodalloc.experiments.replay_bound.replay_bound import bound_replays
 
-        applications = applications_of(self.traces)
+        applications, search = applications_of(self.traces), DaySearch(steps=self.steps)
         problem = replayed_problem(self.workload, applications, self.setting)
         whole = len(problem.supply.types) > 1  # nothing is replayed then
-        search = DaySearch(steps=self.steps)
         day = look_back(
             problem,
             search,
             clock=float(self.setting.interval),
             report=lambda share: report((1.0 if whole else IDEAL_SHARE) * share),
         )
-        found = replay_schedule(
+        found = DayRecord(float(day.certificate["bound"]), day.schedule.value)
+        if whole:
+            return found._asdict()
+        done = IDEAL_SHARE + WITHOUT_NODES_SHARE
+        without_nodes = plan_without_nodes(
+            problem,
+            day.schedule,
+            applications,
+            self.setting,
+            search,
+            report=lambda share: report(IDEAL_SHARE + WITHOUT_NODES_SHARE * share),
+        )
+        placed = replay_placed(
             problem,
             day.schedule,
             self.workload,
             applications,
             self.setting,
             search,
-            report=lambda share: report(IDEAL_SHARE + (1.0 - IDEAL_SHARE) * share),
+            report=lambda share: report(done + (1.0 - done) * share),
         )
-        planned, replayed = (found.planned, found.value) if found else (None, None)
-        bound = float(day.certificate["bound"])
-        return DayRecord(bound, day.schedule.value, planned, replayed)._asdict()
+        assert placed is not None  # GPUs of one type
+        on_replays = bound_replays(day, self.setting, self.traces)
+        return found._replace(
+            bound_on_replays=float(on_replays.certificate["bound"]),
+            without_nodes=without_nodes,
+            planned=placed.planned,
+            replayed=placed.value,
+        )._asdict()
 
     def found(self) -> DayRecord:
         """Return the record of a day that was worked out."""

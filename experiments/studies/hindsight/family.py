@@ -11,8 +11,8 @@ of these systems, on the goodput that the jobs' fitted models predict in that ro
 
 A rule of Pollux that a decision breaks is lifted for its round (`judge.py`). A policy optimises its
 own objective only; the table says what that costs in the others. How far its average completion
-time is above the bound on every schedule (`formulations/HINDSIGHT.md`) stands beside it; those
-whose jobs share GPUs, which the bound does not cover, have none.
+time is above the bound on every replay (`formulations/HINDSIGHT.md`) stands beside it; those whose
+jobs share GPUs, which the bound does not cover, have none.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def _conditions(plan: Plan, number: int) -> tuple[tuple[Submission, ...], Settin
 
 
 def _days(plan: Plan) -> dict[int, DayTask]:
-    """Return the bounds on every schedule, by workload."""
+    """Return the days with their bounds, by workload."""
     return {number: day_of(plan, *_conditions(plan, number)) for number in plan.workloads}
 
 
@@ -199,7 +199,7 @@ class PolicyRow(NamedTuple):
     Attributes
     ----------
     above_bound_percent
-        By how much the average completion time is above the bound on every schedule; None if jobs
+        By how much the average completion time is above the bound on every replay; None if jobs
         share GPUs.
     median_rho, greatest_rho
         Finish-time fairness of the jobs.
@@ -239,7 +239,7 @@ class PolicyRow(NamedTuple):
 def _rows(plan: Plan) -> list[PolicyRow]:
     """Return a row for every workload and policy."""
     alone = {name: pd.read_csv(task.file) for name, task in alone_tasks(plan).items()}
-    bounds = {number: day.found().bound / HOUR for number, day in _days(plan).items()}
+    bounds = {number: day.found().bound_on_replays for number, day in _days(plan).items()}
     rows: list[PolicyRow] = []
     for (number, policy), task in _replays(plan).items():
         jobs, rounds = (pd.read_csv(task.folder / f"{name}.csv") for name in ("jobs", "rounds"))
@@ -255,8 +255,8 @@ def _rows(plan: Plan) -> list[PolicyRow]:
                 batch=task.terms.batch,
                 average_jct_hours=(average := told["average_jct_hours"]),
                 above_bound_percent=None
-                if task.shares_gpus
-                else above_percent(average, bounds[number]),
+                if task.shares_gpus or (bound := bounds[number]) is None
+                else above_percent(average, bound / HOUR),
                 median_jct_hours=rounded(float(jobs.jct.median()) / HOUR, 4),
                 p99_jct_hours=told["p99_jct_hours"],
                 makespan_hours=told["makespan_hours"],
@@ -321,7 +321,7 @@ def summarise_family(rows: list[PolicyRow]) -> Rows:
 NOTE = """\
 rho: finish-time fairness, a job's completion time over that alone on its share of the GPUs; held:
 allocated GPUs, on average over the rounds. Above bound: by how much the average is above the bound
-on every schedule, for policies whose jobs share no GPUs. Gaps: mean relative distance of decisions
+on every replay, for policies whose jobs share no GPUs. Gaps: mean relative distance of decisions
 from the proved bound by fitness (the harmonic mean of the speedups), sum (their arithmetic mean)
 and least (the smallest speedup). More starved: jobs without GPUs beyond those of the best
 allocation by fitness; served over best: harmonic mean of the speedups of served jobs over that of

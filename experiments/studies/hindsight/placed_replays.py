@@ -7,27 +7,21 @@ schedule: the replay is the plan, to the second.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from goodalloc.data.applications.truth import applications_of
 from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.reporting.axes import open_axes
 from goodalloc.experiments.reporting.estimates import estimate_of
 from goodalloc.experiments.reporting.plots import COLOURS, figure_of, new_axes
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.reproduction import EIGHT, Plan, Reproduction
-from goodalloc.experiments.studies.hindsight.beside_bound import QUICK_STEPS, STEPS
-from goodalloc.experiments.studies.hindsight.day_task import DayTask
+from goodalloc.experiments.studies.hindsight.beside_bound import day_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from goodalloc.experiments.studies.framework.records import Rows
-    from goodalloc.experiments.support.tasks import Report
-
-#: Part of the progress of a day that its bound and ideal schedule count for.
-IDEAL_SHARE = 0.3
+    from goodalloc.experiments.studies.hindsight.day_task import DayRecord, DayTask
 
 
 class PlacedRow(NamedTuple):
@@ -60,86 +54,18 @@ class PlacedRow(NamedTuple):
     ideal_over_replayed: float
 
 
-class PlacedRecord(NamedTuple):
-    """Average completion times of a day, in seconds, as in `DayRecord`.
-
-    Attributes
-    ----------
-    bound, ideal, planned, replayed
-        As there, with a plan on the nodes.
-    bound_on_replays
-        No replay in rounds with restarts is below it.
-    """
-
-    bound: float
-    bound_on_replays: float
-    ideal: float
-    planned: float
-    replayed: float
-
-
-@dataclass(frozen=True)
-class PlacedDay(DayTask):
-    """Day with hindsight that is planned on the nodes; see `DayTask`."""
-
-    def description(self) -> dict[str, Any]:
-        """Return all inputs that the record depends on."""
-        return super().description() | {"format": "goodalloc-placed-day", "version": 3}
-
-    def work(self, report: Report) -> dict[str, float | None]:
-        """Bound the day, find an ideal schedule, and replay one that is planned on the nodes."""
-        from goodalloc.experiments.hindsight.day import look_back  # not needed to describe a day
-        from goodalloc.experiments.hindsight.day_search import DaySearch
-        from goodalloc.experiments.hindsight.placed_replay import replay_placed
-        from goodalloc.experiments.hindsight.problem_of_replay import replayed_problem
-        from goodalloc.experiments.replay_bound.replay_bound import bound_replays
-
-        applications, search = applications_of(self.traces), DaySearch(steps=self.steps)
-        problem = replayed_problem(self.workload, applications, self.setting)
-        day = look_back(
-            problem,
-            search,
-            clock=float(self.setting.interval),
-            report=lambda share: report(IDEAL_SHARE * share),
-        )
-        found = replay_placed(
-            problem,
-            day.schedule,
-            self.workload,
-            applications,
-            self.setting,
-            search,
-            report=lambda share: report(IDEAL_SHARE + (1.0 - IDEAL_SHARE) * share),
-        )
-        assert found is not None  # GPUs of one type
-        on_replays = bound_replays(day, self.setting, self.traces)
-        return PlacedRecord(
-            float(day.certificate["bound"]),
-            float(on_replays.certificate["bound"]),
-            day.schedule.value,
-            found.planned,
-            found.value,
-        )._asdict()
-
-    def placed(self) -> PlacedRecord:
-        """Return the record of a day that was worked out."""
-        return PlacedRecord(**self.record())
-
-
-def _task(plan: Plan, number: int) -> PlacedDay:
-    steps = QUICK_STEPS if plan.quick else STEPS
-    day = PlacedDay(plan.folder, plan.workload(number), Setting(), plan.traces, steps)
-    return day.among(plan.folder, "placed-day")
+def _days(plan: Plan) -> dict[int, DayTask]:
+    """Return the days by workload; each has a folder that other studies share."""
+    return {number: day_of(plan, plan.workload(number), Setting()) for number in plan.workloads}
 
 
 def _rows(plan: Plan) -> list[PlacedRow]:
     return [
-        placed_row(number, len(task.workload), task.placed())
-        for number, task in ((number, _task(plan, number)) for number in plan.workloads)
+        placed_row(number, len(task.workload), task.found()) for number, task in _days(plan).items()
     ]
 
 
-def placed_row(number: int, jobs: int, found: PlacedRecord) -> PlacedRow:
+def placed_row(number: int, jobs: int, found: DayRecord) -> PlacedRow:
     """Return the row of a day.
 
     Parameters
@@ -147,20 +73,24 @@ def placed_row(number: int, jobs: int, found: PlacedRecord) -> PlacedRow:
     number, jobs
         Number of the workload, and of its jobs.
     found
-        Record of `PlacedDay`.
+        Record of the day, on GPUs of one type.
     """
+    on_replays, planned, replayed = found.bound_on_replays, found.planned, found.replayed
+    assert on_replays is not None  # GPUs of one type
+    assert planned is not None
+    assert replayed is not None
     return PlacedRow(
         number,
         jobs,
         rounded(found.bound, 8),
-        rounded(found.bound_on_replays, 8),
+        rounded(on_replays, 8),
         rounded(found.ideal, 8),
-        rounded(found.planned, 8),
-        rounded(found.replayed, 8),
+        rounded(planned, 8),
+        rounded(replayed, 8),
         rounded(found.bound / found.ideal, 6),
-        rounded(found.bound / found.replayed, 6),
-        rounded(found.bound_on_replays / found.replayed, 6),
-        rounded(found.ideal / found.replayed, 6),
+        rounded(found.bound / replayed, 6),
+        rounded(on_replays / replayed, 6),
+        rounded(found.ideal / replayed, 6),
     )
 
 
@@ -218,13 +148,13 @@ def plot_placed_days(rows: list[PlacedRow]) -> Figure:
 
 NOTE = """\
 bound: no schedule is below it, whatever it knows. bound on replays: no replay in rounds with
-restarts. ideal: with hindsight, no restarts, GPUs
-anywhere. replayed: with hindsight and the true best batch sizes, planned on the nodes and replayed
-by the simulator's rules, which ends every job at the planned second."""
+restarts. ideal: with hindsight, no restarts, GPUs anywhere. replayed: with
+hindsight and the true best batch sizes, planned on the nodes and replayed by the simulator's rules,
+which ends every job at the planned second."""
 
 PLACED_REPLAYS = Reproduction(
     "Schedules with hindsight planned on the nodes and replayed to the second, beside the bound",
-    lambda plan: [_task(plan, number) for number in plan.workloads],
+    lambda plan: [*_days(plan).values()],
     _rows,
     lambda _, rows: plot_placed_days(rows),
     shown=_summary,

@@ -263,7 +263,7 @@ def test_late_jobs_and_the_makespan_are_bounded_and_verified(
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (["--restart-delay", "0"], "a restart takes 0 s; expected at least 1 s"),
+        (["--restart-delay", "0"], "a restart takes 0 s; expected whole seconds, at least 1"),
         (["--cores", "8"], "it has 8 of cpu a node; expected GPUs only"),
         (["missing.csv"], "missing.csv' does not exist"),
         (["--steps", "0"], "--steps"),

@@ -15,9 +15,15 @@ from goodalloc.experiments.hindsight.attainable import Attainable
 from goodalloc.experiments.hindsight.day import look_back
 from goodalloc.experiments.hindsight.day_search import DaySearch
 from goodalloc.experiments.hindsight.known_batches import BestSplits
-from goodalloc.experiments.hindsight.placed_replay import Planner, plan_and_replay, replay_placed
+from goodalloc.experiments.hindsight.placed_replay import (
+    Planner,
+    plan_and_replay,
+    plan_without_nodes,
+    replay_placed,
+)
 from goodalloc.experiments.hindsight.problem_of_replay import replayed_problem
 from goodalloc.experiments.replay.replay_conditions import Outage, Setting
+from goodalloc.experiments.replay_bound.replay_bound import bound_replays
 from goodalloc.models.goodput.statistical_efficiency import adascale_gain
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.solvers.hindsight.schedule_search import rule_of_thumb
@@ -108,6 +114,11 @@ def test_a_replay_is_above_the_bound_and_near_the_ideal_schedule() -> None:
     assert float(day.certificate["bound"]) <= found.value < 2.0 * day.schedule.value
     assert shares == sorted(shares)
     assert shares[-1] == pytest.approx(1.0)
+    without_nodes = plan_without_nodes(
+        problem, day.schedule, APPLICATIONS, SETTING, DaySearch(steps=50)
+    )
+    on_replays = float(bound_replays(day, SETTING).certificate["bound"])
+    assert on_replays <= without_nodes < 1.1 * found.planned
 
 
 def test_nothing_is_replayed_on_several_types() -> None:

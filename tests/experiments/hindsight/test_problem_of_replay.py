@@ -109,7 +109,7 @@ def test_cores_and_free_restarts_are_refused() -> None:
         ValueError, match="Group 'node': it has 8 of cpu a node; expected GPUs only"
     ):
         replayed_problem(jobs, APPLICATIONS, Setting(cores))
-    with pytest.raises(ValueError, match="a restart takes 0 s; expected at least 1 s"):
+    with pytest.raises(ValueError, match="a restart takes 0 s; expected whole seconds, at least 1"):
         replayed_problem(jobs, APPLICATIONS, Setting(restart_delay=0.0))
 
 

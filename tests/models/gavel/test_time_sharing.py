@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from goodalloc.models.support.array_types import Floats
+    from goodalloc.solvers.gavel.water_filling import Within
 
 
 @settings(max_examples=20)
@@ -149,6 +150,32 @@ def test_filling_gives_the_lexicographic_optimum_by_prices_and_by_a_program(
         assert found.message == ""
         assert np.sort(found.levels) == pytest.approx(expected, rel=5e-3)
         assert found.gap <= 1e-4
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10**6), st.integers(1, 9), st.sampled_from(["fairness", "fifo"]))
+def test_filling_in_closed_form_on_one_type_is_that_by_programs(
+    seed: int, jobs: int, within: Within
+) -> None:
+    """For entities of any weights, also where a job has all its time."""
+    random = np.random.default_rng(seed)
+    sharing = TimeSharing(
+        [f"job{i}" for i in range(jobs)],
+        random.uniform(0.5, 2.0, (jobs, 1)),
+        [int(random.integers(1, 2 * jobs + 1))],
+        replicas=random.integers(1, 4, jobs),
+        cluster_gpus=[2 * jobs + 4],
+    )
+    teams = [
+        Entity(tuple(range(first, jobs, 2)), float(random.uniform(0.5, 2.0)), within)
+        for first in range(min(jobs, 2))
+    ]
+    found, other = (fill_levels(sharing, teams, bottlenecks=way) for way in ("prices", "program"))
+    assert found.shares is not None
+    assert share_violations(sharing, found.shares) == ()
+    assert found.levels == pytest.approx(other.levels, rel=5e-3, abs=1e-3)
+    whole = found.shares[:, 0] >= 1 - 1e-9
+    assert whole.all() or sharing.replicas @ found.shares[:, 0] == pytest.approx(sharing.gpus[0])
 
 
 def test_entities_share_by_weight_and_their_jobs_as_they_say() -> None:

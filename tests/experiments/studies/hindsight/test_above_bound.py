@@ -19,7 +19,12 @@ from goodalloc.experiments.studies.hindsight.above_bound import (
     plot_above,
     plot_loads,
 )
-from goodalloc.experiments.studies.hindsight.beside_bound import BOUND, PLANNED
+from goodalloc.experiments.studies.hindsight.beside_bound import (
+    BOUND,
+    IDEAL,
+    ON_REPLAYS,
+    WITHOUT_NODES,
+)
 from goodalloc.experiments.studies.hindsight.day_task import DayTask
 from goodalloc.experiments.studies.hindsight.known_task import known_task
 from goodalloc.models.round.cluster import Cluster
@@ -64,11 +69,14 @@ def rows(folder: Path, day: DayRecord) -> list[AboveRow]:
     return _rows_of_day(1.0, 6, day, tasks)
 
 
-def test_the_bound_is_below_every_schedule_of_the_day(day: DayRecord) -> None:
-    """Ideal, with restarts, and replayed."""
+def test_the_bounds_are_below_the_schedules_of_the_day(day: DayRecord) -> None:
+    """The one on replays is above that on schedules, and no schedule with restarts below it."""
+    assert day.bound_on_replays is not None
+    assert day.without_nodes is not None
     assert day.planned is not None
     assert day.replayed is not None
-    assert 0 < day.bound <= min(day.ideal, day.planned, day.replayed)
+    assert 0 < day.bound <= day.ideal
+    assert day.bound < day.bound_on_replays <= min(day.without_nodes, day.planned, day.replayed)
 
 
 def test_the_steps_from_pollux_to_the_bound_add_up(rows: list[AboveRow], day: DayRecord) -> None:
@@ -83,6 +91,15 @@ def test_the_steps_from_pollux_to_the_bound_add_up(rows: list[AboveRow], day: Da
     assert all(row.above_bound_percent >= 0.0 for row in rows)
 
 
+def test_whatever_was_replayed_is_above_the_bound_on_replays(rows: list[AboveRow]) -> None:
+    """The ideal schedule and the bound on schedules are no replays."""
+    above = {row.policy: row.above_replays_percent for row in rows}
+    assert above.pop(IDEAL) is None
+    assert above.pop(BOUND) is None
+    assert above.pop(ON_REPLAYS) == 0.0
+    assert all(percent is not None and percent > 0.0 for percent in above.values())
+
+
 def test_the_table_and_the_pictures_have_every_policy(rows: list[AboveRow]) -> None:
     """The ladder has its bars, and every policy its point."""
     table = HINDSIGHT.shown(rows)
@@ -91,11 +108,12 @@ def test_the_table_and_the_pictures_have_every_policy(rows: list[AboveRow]) -> N
     assert [text.get_text() for text in steps.get_yticklabels()] == [
         "pollux (measured)",
         "replayed schedule",
-        PLANNED,
-        "ideal schedule",
+        WITHOUT_NODES,
+        ON_REPLAYS,
+        IDEAL,
         BOUND,
     ]
-    assert len(above.get_yticklabels()) == len(rows)
+    assert len(above.get_yticklabels()) == len(rows) - 2
     assert plot_loads(rows).axes[0].get_ylabel() == "average completion time (h)"
 
 
@@ -108,7 +126,7 @@ def test_a_quick_plan_has_one_load_and_one_policy_with_foresight(tmp_path: Path)
     assert len(HINDSIGHT_LOADS.tasks(quick)) == 3
     assert len(HINDSIGHT_LOADS.tasks(Plan(tmp_path))) == 12
     assert [type(task).__name__ for task in HINDSIGHT.tasks(Plan(tmp_path))].count("KnownTask") == 3
-    assert {step[0] for step in LADDER} >= {"pollux", PLANNED, BOUND}
+    assert {step[0] for step in LADDER} >= {"pollux", WITHOUT_NODES, BOUND}
 
 
 def test_replays_with_other_foresight_have_folders_of_their_own(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from goodalloc.data.workloads.generator import draw_workload
 from goodalloc.experiments.replay.replay_conditions import Setting
+from goodalloc.experiments.studies.hindsight.day_task import DayTask
 from goodalloc.experiments.studies.hindsight.placed_replays import (
     PLACED_REPLAYS,
-    PlacedDay,
     placed_row,
     plot_placed_days,
 )
@@ -24,9 +24,9 @@ JOBS = tuple(job for job in draw_workload(3, jobs=60) if job.application in {"nc
 
 def test_a_day_is_worked_out_once_and_stands_between_bound_and_replay(tmp_path: Path) -> None:
     """The table and the figure take its row."""
-    day = PlacedDay(tmp_path, JOBS, Setting(Cluster.uniform(2, 4)), None, 10)
+    day = DayTask(tmp_path, JOBS, Setting(Cluster.uniform(2, 4)), None, 10)
     day.run()
-    row = placed_row(3, len(JOBS), day.placed())
+    row = placed_row(3, len(JOBS), day.found())
     assert row.bound_s <= row.ideal_s < row.replayed_s
     assert row.bound_s < row.bound_on_replays_s < row.replayed_s
     assert row.planned_s == row.replayed_s
