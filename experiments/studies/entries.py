@@ -92,7 +92,7 @@ STUDIES: Mapping[str, Entry] = {
         "hindsight.above_bound:HINDSIGHT",
     ),
     "hindsight-loads": Entry(
-        "Pollux above bounds on schedules and replays, by load",
+        "Pollux above the bounds on schedules and replays, by load",
         "hindsight.above_bound:HINDSIGHT_LOADS",
     ),
     "hindsight-objectives": Entry(

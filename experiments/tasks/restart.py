@@ -145,7 +145,7 @@ def main() -> int:
     parts["build_s"] = part()
     path = Path(order["folder"]) / "checkpoint.pt"
     if order["restarted"]:
-        saved = torch.load(path, map_location=device)
+        saved = torch.load(path, map_location=device, weights_only=True)
         module.load_state_dict(saved["module"])
         optimiser.load_state_dict(saved["optimiser"])
         del saved
