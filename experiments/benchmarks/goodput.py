@@ -288,7 +288,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         from goodalloc.experiments.reporting.plots import save
         from goodalloc.experiments.reporting.roofline_plot import plot_limits
 
-        save(plot_limits(rows), given.picture)
+        # a roof is that of one device
+        device = jax_device() if "jax" in given.backends else PROCESSOR
+        save(plot_limits([row for row in rows if row.device == device]), given.picture)
     return 0
 
 

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 from goodalloc.experiments.tasks.task import find_task
@@ -81,7 +82,7 @@ def restart_cost(model: str, device: str = "cpu", *, batch: int | None = None) -
     Raises
     ------
     ValueError
-        If the task is unknown, or a process fails, with the last line of its errors.
+        If the task is unknown, or a process fails, with the last line of its errors, or hangs.
 
     Examples
     --------
@@ -93,11 +94,10 @@ def restart_cost(model: str, device: str = "cpu", *, batch: int | None = None) -
     find_task(model)
     with tempfile.TemporaryDirectory() as folder:
         order = {"model": model, "device": device, "batch": batch, "folder": folder}
-        saved = _run({**order, "restarted": False})
+        save = _run({**order, "restarted": False})["save_s"]
         found = _run({**order, "restarted": True})
         size = (Path(folder) / "checkpoint.pt").stat().st_size / 2**20
-    del saved["start_s"], saved["build_s"], saved["first_step_s"], saved["step_s"]
-    return RestartCost(model=model, checkpoint_mib=size, **(found | saved))
+    return RestartCost(model=model, checkpoint_mib=size, save_s=save, **found)
 
 
 def _run(order: dict[str, Any]) -> dict[str, Any]:
@@ -105,15 +105,20 @@ def _run(order: dict[str, Any]) -> dict[str, Any]:
     words = [sys.executable, "-P", "-m", "goodalloc.experiments.tasks.restart"]
     given = json.dumps(order | {"begin": time.time()})
     paths = os.pathsep.join([*filter(None, sys.path), os.getcwd()])  # a task may be in this folder
-    done = subprocess.run(
-        words,
-        input=given,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-        env=os.environ | {"PYTHONPATH": paths},
-    )
+    try:
+        done = subprocess.run(
+            words,
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+            env=os.environ | {"PYTHONPATH": paths},
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ValueError(
+            f"Training of '{order['model']}' took more than {PATIENCE:g} s; expected less."
+        ) from error
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or ["without a word"])[-1]
         raise ValueError(f"Training of '{order['model']}' ended early: {last}")
@@ -160,7 +165,7 @@ def main() -> int:
         optimiser.step()
         optimiser.zero_grad()
         steps.append(part())
-    parts["first_step_s"], parts["step_s"] = steps[0], sorted(steps[1:])[len(steps[1:]) // 2]
+    parts["first_step_s"], parts["step_s"] = steps[0], median(steps[1:])
     if not order["restarted"]:
         with path.open("wb") as file:
             torch.save({"module": module.state_dict(), "optimiser": optimiser.state_dict()}, file)

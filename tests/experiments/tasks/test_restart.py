@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from goodalloc.experiments.cli.main import main
+from goodalloc.experiments.tasks import restart
 from goodalloc.experiments.tasks.restart import RestartCost, restart_cost
 
 if TYPE_CHECKING:
@@ -91,6 +92,13 @@ def test_a_training_that_fails_says_why(tmp_path: Path) -> None:
     path.write_text(BAD_TASK, encoding="utf-8")
     with pytest.raises(ValueError, match=r"ended early: KeyError: 'weights'"):
         restart_cost(f"{path}:broken")
+
+
+def test_a_training_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one sentence."""
+    monkeypatch.setattr(restart, "PATIENCE", 0.01)
+    with pytest.raises(ValueError, match=r"'perceptron' took more than 0\.01 s"):
+        restart_cost("perceptron")
 
 
 @pytest.mark.gpu
