@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 #: Jobs an hour, at most the published 6 and 3, most near the knees; many with published values.
 LOADS: Mapping[str, tuple[float, ...]] = {
     "single": (3.2, 4.0, 4.8, 5.2, 5.6, 6.0),
-    "multiple": (1.2, 2.0, 2.8),
+    "multiple": (1.2, 2.0, 2.4, 2.6, 2.8),
 }
 QUICK_LOADS: Mapping[str, tuple[float, ...]] = {"single": (3.2, 5.6), "multiple": (2.8,)}
 
