@@ -278,7 +278,8 @@ def _listed() -> Output:
         for name, entry in ENTRIES.items()
     ]
     for name, members in GROUPS.items():
-        rows.append({"name": name, "minutes": "", "what": ", ".join(members)})
+        what = "all of these" if len(members) == len(ENTRIES) else ", ".join(members)
+        rows.append({"name": name, "minutes": "", "what": what})
     text = text_table(rows, ("name", "minutes", "what"))
     return Output(f"{text}\n\n{MINUTES_NOTE}", rows)
 

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 ENTRIES: dict[str, Entry] = {**PUBLISHED, **STUDIES, **OTHERS, **TRAININGS}
 
-#: Names that stand for several: Pollux's tables and figures; all beside a bound on every schedule
-#: of a day (`hindsight` is the name of one of them); all of AITurbo; real training.
+#: Names that stand for several: everything; Pollux's tables and figures; all beside a bound on every
+#: schedule of a day (`hindsight` is the name of one of them); all of AITurbo; real training.
 GROUPS: Mapping[str, tuple[str, ...]] = {
+    "all": tuple(ENTRIES),
     "pollux": tuple(PUBLISHED),
     "hindsight-all": tuple(name for name in ENTRIES if ENTRIES[name].path.startswith("hindsight.")),
     "aiturbo": (
