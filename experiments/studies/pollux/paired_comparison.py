@@ -67,8 +67,8 @@ class Way:
     setting: Mapping[str, Any] = field(default_factory=dict)
 
     def tasks(self, plan: Plan, scenario: Scenario, number: int) -> list[ReplayTask]:
-        """Return the replays of one workload, one for every seed."""
-        workload = scenario.workload(plan, number)
+        """Return the replays of one workload, one for every seed; quick ones have fewer jobs."""
+        workload = scenario.workload(plan, number)[:: 2 * scenario.parts if plan.quick else 1]
         setting = replace(scenario.setting, **self.setting)
         return [
             plan.replay(self.policy, workload, setting=setting, seed=seed, **self.options)
