@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ENTRIES: dict[str, Entry] = {**PUBLISHED, **STUDIES, **OTHERS, **TRAININGS}
 
-#: Names that stand for several: everything; Pollux's tables and figures; all beside a bound on every
+#: Names that stand for several: all; Pollux's tables and figures; all beside a bound on every
 #: schedule of a day (`hindsight` is the name of one of them); all of AITurbo; real training.
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "all": tuple(ENTRIES),

@@ -28,7 +28,7 @@ from goodalloc.experiments.studies.framework.reproduction import EIGHT, Plan, Re
 from goodalloc.experiments.studies.pollux.published_cases import AVERAGE, CASES, MAKESPAN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from matplotlib.figure import Figure
 
@@ -46,16 +46,8 @@ RULES: Mapping[str, str] = {
 #: Seeds of the drawn orders, of which a quick run has the first.
 SEEDS = (0, 1, 2)
 
-#: Cases of the figure, of which a quick run has that with a quarter lost to interference.
-FIGURE = CASES["fig8c"]
-QUICK_FIGURE = FIGURE[2:3]
-
 #: Quantities of the table.
 QUANTITIES = (AVERAGE, MAKESPAN)
-
-
-def _cases(plan: Plan) -> Sequence[Case]:
-    return QUICK_FIGURE if plan.quick else FIGURE
 
 
 def _replays(plan: Plan, case: Case) -> dict[tuple[str, int], list[ReplayTask]]:
@@ -70,7 +62,7 @@ def _replays(plan: Plan, case: Case) -> dict[tuple[str, int], list[ReplayTask]]:
 
 def _tasks(plan: Plan) -> list[ReplayTask]:
     return [
-        task for case in _cases(plan) for tasks in _replays(plan, case).values() for task in tasks
+        task for case in CASES["fig8c"] for tasks in _replays(plan, case).values() for task in tasks
     ]
 
 
@@ -99,7 +91,7 @@ class TieRow(NamedTuple):
 def _rows(plan: Plan) -> list[TieRow]:
     """Return a row for every case, quantity, rule and seed."""
     rows = []
-    for case in _cases(plan):
+    for case in CASES["fig8c"]:
         replays = _replays(plan, case)
         found = {
             key: [summarise(task.policy, task.folder) for task in tasks]
@@ -153,7 +145,7 @@ class TieRange(NamedTuple):
 def ranges(rows: list[TieRow]) -> list[TieRange]:
     """Return the range over the rules of every case and quantity."""
     published = {
-        (case.label, name): one for case in FIGURE for name, one in case.published.items()
+        (case.label, name): one for case in CASES["fig8c"] for name, one in case.published.items()
     }
     found = []
     for case, quantity in dict.fromkeys((row.case, row.quantity) for row in rows):
@@ -197,8 +189,8 @@ def plot_ties(rows: list[TieRow]) -> Figure:
             linewidth=0.9,
         )
     ax.plot(
-        [case.published[AVERAGE] for case in FIGURE if case.label in cases],
-        [cases.index(case.label) for case in FIGURE if case.label in cases],
+        [case.published[AVERAGE] for case in CASES["fig8c"]],
+        [cases.index(case.label) for case in CASES["fig8c"]],
         marker="D",
         color="black",
         markerfacecolor="white",

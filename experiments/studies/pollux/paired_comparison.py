@@ -67,8 +67,8 @@ class Way:
     setting: Mapping[str, Any] = field(default_factory=dict)
 
     def tasks(self, plan: Plan, scenario: Scenario, number: int) -> list[ReplayTask]:
-        """Return the replays of one workload, one for every seed; quick ones have fewer jobs."""
-        workload = scenario.workload(plan, number)[:: 2 * scenario.parts if plan.quick else 1]
+        """Return the replays of one workload, one for every seed."""
+        workload = scenario.workload(plan, number)
         setting = replace(scenario.setting, **self.setting)
         return [
             plan.replay(self.policy, workload, setting=setting, seed=seed, **self.options)
@@ -125,8 +125,6 @@ class Pair:
             makespan_change_percent=change(lambda one: one.makespan_hours),
             restarts_change=difference(lambda one: one.restarts_per_job),
             ramp_up_change_minutes=difference(lambda one: one.ramp_up_minutes),
-            configurations_change=difference(lambda one: one.configurations_per_job),
-            baseline_configurations=mean(base, lambda one: one.configurations_per_job),
             mean_more_starved=mean(found, lambda one: one.mean_more_starved),
             baseline_mean_more_starved=mean(base, lambda one: one.mean_more_starved),
             served_over_best=mean(found, lambda one: one.served_over_best),
@@ -144,9 +142,6 @@ class Replayed(NamedTuple):
     ----------
     ramp_up_minutes
         Mean minutes from the first start of a job to that on its greatest number of GPUs.
-    configurations_per_job
-        Mean number of distinct numbers of nodes and of GPUs and batch sizes that a job trained
-        with, as seen once a round. An agent that knows nothing fits its model anew for each.
     """
 
     average_hours: float
@@ -156,7 +151,6 @@ class Replayed(NamedTuple):
     long_hours: float
     restarts_per_job: float
     ramp_up_minutes: float
-    configurations_per_job: float
     mean_more_starved: float
     served_over_best: float
     mean_gap: float
@@ -181,9 +175,6 @@ class PairRow(NamedTuple):
     restarts_change, ramp_up_change_minutes
         Change of the restarts per job, and of the mean time from the first start of a job to that
         on its greatest number of GPUs.
-    configurations_change, baseline_configurations
-        Change of the number of configurations that a job trained with, and that of the baseline
-        (see `Replayed`).
     mean_more_starved, served_over_best, mean_gap
         Gaps of the decisions of the way (see `parts_of_gaps`); NaN where none were judged.
     """
@@ -202,8 +193,6 @@ class PairRow(NamedTuple):
     makespan_change_percent: Estimate
     restarts_change: Estimate
     ramp_up_change_minutes: Estimate
-    configurations_change: Estimate
-    baseline_configurations: float
     mean_more_starved: float
     baseline_mean_more_starved: float
     served_over_best: float
@@ -216,7 +205,6 @@ class PairRow(NamedTuple):
 def replayed(folder: Path) -> Replayed:
     """Return the times and gaps of the finished replay in `folder`."""
     jobs, summary = pd.read_csv(folder / "jobs.csv"), summarise("", folder)
-    samples = pd.read_csv(folder / "samples.csv")
     return Replayed(
         average_hours=summary["average_jct_hours"],
         p99_hours=summary["p99_jct_hours"],
@@ -224,8 +212,7 @@ def replayed(folder: Path) -> Replayed:
         short_hours=float(jobs.jct[jobs.application.isin(SHORT)].mean()) / 3600.0,
         long_hours=float(jobs.jct[jobs.application.isin(LONG)].mean()) / 3600.0,
         restarts_per_job=float(jobs.restarts.mean()),
-        ramp_up_minutes=_ramp_up(samples),
-        configurations_per_job=_configurations(samples),
+        ramp_up_minutes=_ramp_up(pd.read_csv(folder / "samples.csv")),
         mean_more_starved=summary["mean_more_starved"],
         served_over_best=summary["served_over_best"],
         mean_gap=summary["mean_gap"],
@@ -239,13 +226,6 @@ def _ramp_up(samples: pd.DataFrame) -> float:
     greatest = running.gpus == running.groupby("job").gpus.transform("max")
     most = running[greatest].groupby("job").time.min()
     return float((most - running.groupby("job").time.min()).mean()) / 60.0
-
-
-def _configurations(samples: pd.DataFrame) -> float:
-    """Return the mean number of configurations that a job trained with, by round."""
-    running = samples[samples.gpus > 0]
-    found = running.drop_duplicates(["job", "nodes", "gpus", "batch_size"])
-    return float(found.groupby("job").size().mean())
 
 
 def _over_seeds(found: Outcomes, value: Callable[[Replayed], float]) -> list[float]:
@@ -317,7 +297,6 @@ def shortened(rows: list[PairRow]) -> Rows:
             "makespan (%)": row.makespan_change_percent.text("+.1f"),
             "restarts per job": row.restarts_change.text("+.2f"),
             "ramp-up (min)": row.ramp_up_change_minutes.text("+.1f"),
-            "configurations": row.configurations_change.text("+.1f"),
             **({name: getattr(row, name) for name in GAPS} if judged else {}),
         }
         for row in rows
