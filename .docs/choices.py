@@ -123,7 +123,7 @@ TUTORIALS = (
 #: Heading of each part of the catalogue.
 PARTS: Mapping[str, Mapping[str, Entry]] = {
     "Pollux's tables and figures": PUBLISHED,
-    "Questions about Pollux that were not asked": STUDIES,
+    "Further questions about Pollux": STUDIES,
     "Other systems": OTHERS,
     "Real training on this machine": TRAININGS,
 }

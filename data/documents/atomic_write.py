@@ -11,10 +11,10 @@ from pathlib import Path
 
 
 def write_atomically(path: str | os.PathLike[str], text: str) -> None:
-    """Write a file so that nobody ever sees half of it: a temporary file, then a rename.
+    """Write a file atomically: write a temporary file, then rename it.
 
-    A file that is there keeps its mode and, where that is allowed, its owner; of a link it is the
-    file that it leads to.
+    An existing file keeps its mode and, where permitted, its owner. If `path` is a link, the file
+    that it points to is replaced.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Reading the files that users name: nothing else than files, which end, and none beyond reason."""
+"""Reading of files that users name: regular files only, of at most `LARGEST_FILE` bytes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     Raises
     ------
     ValueError
-        If it is none, does not exist, cannot be opened or is larger than `LARGEST_FILE`.
+        If `path` is not a regular file, does not exist, cannot be opened or is larger than
+        `LARGEST_FILE`.
 
     Examples
     --------

@@ -222,7 +222,7 @@ class JobState:
 
 
 def write_job_state(path: str | os.PathLike[str], state: JobState) -> None:
-    """Write a state so that nobody ever sees half of it.
+    """Write a state to a file, atomically.
 
     Raises
     ------

@@ -100,7 +100,7 @@ def require_job_name(name: object) -> None:
 
 
 def write_job_submission(path: str | os.PathLike[str], submission: JobSubmission) -> None:
-    """Write a submission so that nobody ever sees half of it.
+    """Write a submission to a file, atomically.
 
     Raises
     ------

@@ -85,19 +85,19 @@ FEATURES = (
 
 
 def features_known(known: Known, *, job_type: bool = True) -> tuple[str, ...]:
-    """Return the names of the features known by then, in the order of `FEATURES`.
+    """Return the names of the features known at some time, in the order of `FEATURES`.
 
     Parameters
     ----------
     known
-        By when.
+        The time: ``"submission"``, ``"running"`` or ``"afterwards"``.
     job_type
-        Whether the kind of the job is among them; of a kind never seen before it says nothing.
+        Whether the type of the job is among them; it carries no information on unseen types.
 
     Raises
     ------
     ValueError
-        If there is no such time.
+        If `known` is not one of these times.
 
     Examples
     --------

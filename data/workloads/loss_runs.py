@@ -1,4 +1,4 @@
-r"""Seeded losses of training jobs: of such that follow the law, and of such that do not.
+r"""Seeded losses of training jobs, some of which follow a law and some of which do not.
 
 The loss falls from a first value towards an asymptote. The user names a target a little above that,
 which the loss reaches after as many steps as the job takes. It is measured after every epoch, with
@@ -60,9 +60,9 @@ def draw_losses(
     Parameters
     ----------
     random
-        Seed of all random numbers.
+        Source of all random numbers.
     steps
-        After which the job ends.
+        Number of steps after which the job ends.
     course
         How its loss falls.
     noise

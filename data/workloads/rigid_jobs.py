@@ -49,9 +49,9 @@ class RigidJob:
     replicas
         GPUs that it takes, all or none.
     seconds
-        That it takes on them.
+        Duration on these GPUs, in seconds.
     steps
-        Until it is done.
+        Number of steps of the job.
     configuration
         Trained model; empty if unknown.
     deadline

@@ -1,6 +1,6 @@
 """Comparison of solvers on one instance, each with several seeds, by one common bound.
 
-It is the least that a solver that ships, or a relaxation, vouches for and that no answer refutes.
+It is the least bound that a shipped solver or a relaxation proves and that no allocation refutes.
 """
 
 from __future__ import annotations

@@ -49,14 +49,14 @@ class DeadlineDay:
     problem
         The offline problem; every job has the weight 1.
     bound
-        Bound on the late jobs of all its schedules; where the makespan is asked for all jobs are
-        due at the time that it refutes.
+        Bound on the late jobs of all its schedules. For the makespan, all jobs are due at the
+        latest time by which the bound proves that not all of them can end.
     certificate
         The bound as the stand-alone checker proves it.
     schedule
         The best ideal schedule that was found.
     makespan
-        Whether the makespan is asked for.
+        Whether the objective is the makespan.
     """
 
     problem: OfflineProblem

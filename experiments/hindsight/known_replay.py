@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from goodalloc.models.hindsight.offline_problem import OfflineProblem
     from goodalloc.solvers.foresight.worth_policy import Appraiser
 
-#: Knowledge of a policy: the true work that is left of the jobs that are there; that, in plans made
-#: anew; and the arrivals of the next hour in these plans, too.
+#: Knowledge of a policy: the true remaining work of the active jobs; plans made from it; and plans
+#: that also contain the arrivals of the next hour.
 Foresight = Literal["remaining work", "plans", "arrivals of an hour"]
 
 

@@ -134,7 +134,8 @@ class Setting:
         Batch sizes of the jobs. Requested ones are those that a policy by goodput is told to
         predict with, too.
     oracle
-        What policies are told that ask for remaining steps and step times.
+        Remaining steps and step times that policies with an oracle are given: ``"true"``, or
+        ``"estimated"`` from the measurements so far.
     noise
         Errors of what the agents observe.
 

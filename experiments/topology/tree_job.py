@@ -1,4 +1,4 @@
-"""Job of a replay on a tree: what synchronises its nodes takes as long as their level says.
+"""Job of a replay on a tree: its synchronisation between nodes is slowed down by their level.
 
 A pass of a job on several nodes takes as much longer than its computation as it does without the
 tree, times the slowdown of the lowest level that holds the job. Its agent measures what it sees;

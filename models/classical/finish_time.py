@@ -1,8 +1,8 @@
 r"""Finish-time fairness: slowdown of a job by sharing a cluster (Themis).
 
-A job that has trained for :math:`t_j` seconds since its submission has :math:`w_j` of :math:`W_j`
-steps remaining and makes :math:`v_j(K)` of them a second on *K* GPUs, packed onto nodes. With *N*
-active jobs on *G* GPUs,
+A job that was submitted :math:`t_j` seconds ago has :math:`w_j` of :math:`W_j` steps remaining and
+makes :math:`v_j(K)` of them a second on *K* GPUs, packed onto nodes. With *N* active jobs on *G*
+GPUs,
 
 .. math::
 

@@ -136,8 +136,8 @@ OSDI21 = Rules(batch_search="grid")
 #: Lambda of Sia, its cost of every job that gets nothing.
 SIA_IDLE_COST = 1.1
 
-#: The objective of Sia's artifact: speedups over a job's worst shape to the power -1/2, of jobs
-#: that get nothing 1.1. The delay is that of most applications there.
+#: The objective of Sia's artifact: p = -1/2, speedups over the job's slowest shape, and a cost of
+#: 1.1 (utility 0.83) of an idle job. The delay is that of most applications in the artifact.
 SIA = Rules(
     power=-0.5,
     floor=0.0,

@@ -69,9 +69,9 @@ def solve(
     start
         An allocation to start from.
     bound
-        An upper bound on the fitness, where one is known already. It is believed, as given, where a
-        solver that ships proves none, unless the allocation refutes it. Otherwise the bound is that
-        of the multiple-choice knapsack.
+        Upper bound on the fitness, if one is known. It is used where the solver does not ship or
+        proves no bound, unless the allocation refutes it. If no bound is left, that of the
+        multiple-choice knapsack is used.
     certificate
         Whether to prove the bound by prices alone, with a search of its own if need be (see
         `certified`).

@@ -1,9 +1,10 @@
 r"""Best price of a GPU of a round in columns, over ever fewer jobs.
 
 The dual of the knapsack, equation (2) of `formulations/gpu_rounds/knapsack.py`, is maximised
-between a price at which the jobs want too much and one at which they do not. The response of a job
-never rises with the price. So a job that responds alike at both ends does so in between, and only
-the others are asked again: their number falls with the interval.
+between a price at which the responses of the jobs exceed the GPUs and one at which they do not. The
+response of a job never rises with the price, so a job with equal responses at both ends has the
+same response in between. Only the other jobs are evaluated again; their number falls with the
+interval.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-r"""Worths from the true work that is left of the jobs that are there, without a look ahead.
+r"""Worths from the true remaining work of the active jobs, without knowledge of arrivals.
 
 A unit of progress of a job in phase *q* is worth
 

@@ -1,8 +1,8 @@
 """Worths from plans that are made anew, with the arrivals of the time ahead: a rolling horizon.
 
-Whenever jobs came or went, and after `every` seconds, the offline problem of what is left of the
-jobs that are there is planned, together with the jobs of the time ahead, where these are known
-(`schedule_search.py`). The worths of the best plan decide until the next one.
+At every arrival or departure, and after `every` seconds, the offline problem of the remaining work
+of the active jobs, with the known arrivals of the time ahead, is solved (`schedule_search.py`). The
+worths of the best plan decide until the next plan.
 """
 
 from __future__ import annotations

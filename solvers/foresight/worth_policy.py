@@ -1,11 +1,11 @@
-"""Policies that know the true work that is left: GPUs go where they are worth most, with restarts.
+"""Policies that know the true remaining work: GPUs go where they are worth most, with restarts.
 
 In every round GPUs are given out by worth (`round_knapsack.py`). Jobs that keep their number of
 GPUs stay where they are; each of the others is put on the nodes on which it is fastest, of those
 placements for which the rest has room.
 
-The worths come from an `Appraiser`: from a plan with hindsight, or from what is left of the jobs
-that are there (`known_work.py`, `rolling_plan.py`).
+The worths come from an `Appraiser`: from a plan with hindsight, or from the remaining work of
+the active jobs (`known_work.py`, `rolling_plan.py`).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class FirstComePlans:
-    """Policy that starts jobs in order, as requested; who waits holds up all after it of its type.
+    """Policy that starts jobs in order, as requested; a waiting job blocks later jobs of its type.
 
     A job that cannot run as requested has the plan of its slowest configuration.
 

@@ -1,4 +1,4 @@
-"""Rubick's heuristic: nobody is slower than as requested, and GPUs go where they raise speed most.
+"""Rubick's heuristic: no job is slower than requested, and GPUs go where they raise speed most.
 
 A job that starts keeps at least the speed of its request from then on, mostly on fewer GPUs by a
 better plan. A waiting job starts in the smallest such configuration; where that is not free, jobs

@@ -36,16 +36,16 @@ class RecordedTask:
         raise NotImplementedError
 
     def work(self, report: Report) -> Any:
-        """Do it, telling what share is done; gives the record, of what JSON knows."""
+        """Run the task, report the share that is done, and return the record as JSON data."""
         raise NotImplementedError
 
     def run(self, report: Report = lambda _: None) -> None:
-        """Do it and keep the record, unless that is there.
+        """Run the task and store its record, unless the record exists.
 
         Raises
         ------
         ValueError
-            If the folder holds the record of something else.
+            If the folder holds the record of another task.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         check_description(self.folder / DESCRIPTION, self.description())

@@ -54,7 +54,7 @@ class Completed(NamedTuple):
     restarts
         Times it got other GPUs.
     gpu_seconds
-        That it held.
+        GPU-seconds that the job held.
     """
 
     name: str
@@ -165,7 +165,7 @@ class RateSimulator:
     round_seconds
         Seconds between decisions.
     restart_seconds
-        That a job loses when it gets other GPUs.
+        Seconds that a job loses when it gets other GPUs.
 
     Raises
     ------
