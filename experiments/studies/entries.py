@@ -64,6 +64,10 @@ STUDIES: Mapping[str, Entry] = {
     "noise": Entry(
         "What noisy measurements cost, and what deciding for them gains", "pollux.studies:NOISE"
     ),
+    "noisy-decisions": Entry(
+        "Whether exact decisions lose more to noisy measurements than genetic ones",
+        "comparisons.noisy_decisions:NOISY_DECISIONS",
+    ),
     "tie-rules": Entry(
         "Figure 8c under several rules between equally good allocations",
         "comparisons.tie_rules:TIE_RULES",

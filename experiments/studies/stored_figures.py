@@ -33,6 +33,7 @@ DRAWABLE = (
     "knowledge",
     "experience",
     "noise",
+    "noisy-decisions",
     "tie-rules",
     "genetic-budgets",
     "equal-terms",
