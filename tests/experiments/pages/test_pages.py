@@ -194,17 +194,23 @@ def test_what_no_page_can_show_is_refused(tmp_path: Path) -> None:
         read_gaps(tmp_path / "gap.csv")
 
 
-@pytest.mark.parametrize("kind", ["round", "replay", "comparison"])
+@pytest.mark.parametrize(
+    "kind", ["round", "replay", "comparison", "round of 2,000 jobs", "replay of 2,000 jobs"]
+)
 def test_a_real_browser_draws_the_page_without_an_error(kind: str, tmp_path: Path) -> None:
     """Headless Chromium from disk: the pictures are there, and no script failed."""
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
         pytest.skip("needs the browser Chromium")
     instance = load_benchmark("small-running")
+    large = generate(seed=0, jobs=2000, nodes=500, gpus_per_node=4, state="disturbed")
+    many = replayed(jobs=2000, rounds=12)
     text = {
         "round": lambda: round_page(instance, instance.current),
         "replay": lambda: replay_page({"pollux": replayed(), "tiresias": replayed()}),
         "comparison": lambda: gap_page(runs()),
+        "round of 2,000 jobs": lambda: round_page(large, large.current),
+        "replay of 2,000 jobs": lambda: replay_page({"pollux": many, "tiresias": many}),
     }[kind]()
     (tmp_path / "page.html").write_text(text, encoding="utf-8")
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-quic"]
