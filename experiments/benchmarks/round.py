@@ -6,6 +6,9 @@ before the first row (its time is reported separately); the time of a row is tha
 solve, the tie rule and the check. Beside it stands the time of the programs alone, without the road
 by one price that comes first (`solvers/exact/by_price.py`), on the same instance. Processor time is
 given beside wall time, as other work of the machine affects it less.
+
+With ``--together 1,10,100`` a row is so many rounds of one size, power and state instead, decided
+at once (`solve_many_columns`), one by one (`solve_columns`), and exactly (`highs`).
 """
 
 from __future__ import annotations
@@ -22,13 +25,15 @@ from typing import TYPE_CHECKING, Any, cast
 from goodalloc.data.rounds.generator import generate
 from goodalloc.experiments.benchmarks.measurements import ended_by_control_c, peak_gib
 from goodalloc.experiments.reporting.plots import plot_scaling, save
+from goodalloc.models.columns.round_columns import NEVER_RAN, RoundColumns
 from goodalloc.models.round.objective import speedup_table, utility_table
 from goodalloc.models.round.rules import Rules
 from goodalloc.solvers.certificates.solve import solve
+from goodalloc.solvers.columns.solver import solve_columns, solve_many_columns
 from goodalloc.solvers.interface.stop import Stop
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from goodalloc.data.rounds.drawn_jobs import State
     from goodalloc.models.round.instance import Instance
@@ -75,6 +80,36 @@ def measure(instance: Instance, seconds: float, gap: float) -> dict[str, Any]:
     }
 
 
+def measure_together(instances: Sequence[Instance], seconds: float) -> dict[str, Any]:
+    """Decide rounds at once, one by one, and exactly; return the row.
+
+    Its seconds are those of one round on average, without making its columns.
+    """
+    columns = [RoundColumns.of(instance) for instance in instances]
+
+    def timed(decide: Callable[[], list[Any]]) -> tuple[float, list[Any]]:
+        begin = time.process_time()
+        found = decide()
+        return (time.process_time() - begin) / len(found), found
+
+    together, answers = timed(lambda: solve_many_columns(columns))
+    alone, single = timed(lambda: [solve_columns(one) for one in columns])
+    exactly, _ = timed(lambda: [solve(one, "highs", stop=Stop(seconds)) for one in instances])
+    return {
+        "rounds": len(instances),
+        "jobs": instances[0].num_jobs,
+        "power": instances[0].rules.power,
+        "jobs_that_ran": sum(int((one.kind != NEVER_RAN).sum()) for one in columns),
+        "models": len({model for one in columns for model in one.kind_models()}),
+        "together_seconds": together,
+        "alone_seconds": alone,
+        "exactly_seconds": exactly,
+        "same": all(a.allocation == b.allocation for a, b in zip(answers, single, strict=True)),
+        "mean_gap": statistics.fmean(answer.gap for answer in answers),
+        "worst_gap": max(answer.gap for answer in answers),
+    }
+
+
 def _warm_up() -> float:
     """Compile the utility table once; return the seconds."""
     begin = time.perf_counter()
@@ -100,23 +135,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=60.0, help="limit of one solve")
     parser.add_argument("--gap", type=float, default=1e-9)
+    parser.add_argument("--together", help="numbers of rounds that are decided at once, by commas")
     parser.add_argument("--out", type=Path, default=Path("results/bench_round.csv"))
     arguments = parser.parse_args(argv)
     sys.stdout.write(f"compilation: {_warm_up():.2f} s\n")
     rows: list[dict[str, Any]] = []
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    if arguments.together is not None:
+        return _together(arguments)
     with arguments.out.open("w", newline="") as file:
         writer: csv.DictWriter[str] | None = None
         for size, state, power, seed in _instances(arguments):
-            jobs, nodes, gpus = (int(part) for part in size.split("x"))
-            instance = generate(
-                seed=seed,
-                jobs=jobs,
-                nodes=nodes,
-                gpus_per_node=gpus,
-                state=cast("State", state),
-                rules=Rules(power=power),
-            )
+            instance = _drawn(size, state, power, seed)
             row = {"size": size, "state": state, "seed": seed}
             row |= measure(instance, arguments.seconds, arguments.gap)
             if writer is None:
@@ -129,6 +159,38 @@ def main(argv: Sequence[str] | None = None) -> int:
     picture = arguments.out.with_suffix(".png")
     save(plot_scaling(_curves(rows)), picture)
     sys.stdout.write(f"written: {arguments.out}, {picture}\n")
+    return 0
+
+
+def _drawn(size: str, state: str, power: float, seed: int) -> Instance:
+    jobs, nodes, gpus = (int(part) for part in size.split("x"))
+    return generate(
+        seed=seed,
+        jobs=jobs,
+        nodes=nodes,
+        gpus_per_node=gpus,
+        state=cast("State", state),
+        rules=Rules(power=power),
+    )
+
+
+def _together(arguments: argparse.Namespace) -> int:
+    """Measure rounds decided at once, and write the CSV."""
+    rows = []
+    for size in arguments.sizes.split(","):
+        for state in arguments.states.split(","):
+            for power in map(float, arguments.powers.split(",")):
+                for count in map(int, arguments.together.split(",")):
+                    drawn = [_drawn(size, state, power, seed) for seed in range(count)]
+                    row = {"size": size, "state": state}
+                    rows.append(row | measure_together(drawn, arguments.seconds))
+                    told = [f"{name}={value}" for name, value in rows[-1].items()]
+                    sys.stdout.write(" ".join(told) + "\n")
+    with arguments.out.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    sys.stdout.write(f"written: {arguments.out}\n")
     return 0
 
 

@@ -1,4 +1,5 @@
 from .column_feasibility import column_violations as column_violations
+from .many_rounds import utilities_of_many as utilities_of_many
 from .mode_columns import ModeColumns as ModeColumns
 from .round_columns import NEVER_RAN as NEVER_RAN
 from .round_columns import RoundColumns as RoundColumns

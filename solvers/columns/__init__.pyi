@@ -17,6 +17,7 @@ from .round_utilities import TabulatedUtilities as TabulatedUtilities
 from .seconds import SecondsOfParts as SecondsOfParts
 from .solver import ColumnAnswer as ColumnAnswer
 from .solver import solve_columns as solve_columns
+from .solver import solve_many_columns as solve_many_columns
 from .split import Part as Part
 from .split import joined as joined
 from .split import split_round as split_round

@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from goodalloc.models.columns.column_feasibility import column_violations
+from goodalloc.models.columns.many_rounds import utilities_of_many
 from goodalloc.models.columns.utilities_by_kind import column_utilities
 from goodalloc.solvers.columns.placing import place_replicas
 from goodalloc.solvers.columns.seconds import SecondsOfParts
 from goodalloc.solvers.columns.whole_numbers import GREATEST_POWER, wanted_replicas
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from goodalloc.models.columns.round_columns import RoundColumns
+    from goodalloc.models.columns.utilities_by_kind import ColumnUtilities
     from goodalloc.models.round.allocation import Allocation
 
 
@@ -71,14 +75,58 @@ def solve_columns(columns: RoundColumns) -> ColumnAnswer:
     >>> answer.gap < 1e-3
     True
     """
+    _require_power(columns)
+    seconds = SecondsOfParts()
+    utilities = column_utilities(columns)
+    seconds.end("table")
+    return _answer(utilities, seconds)
+
+
+def solve_many_columns(rounds: Sequence[RoundColumns]) -> list[ColumnAnswer]:
+    """Decide many rounds, as `solve_columns` does each.
+
+    Rounds of one cluster and one set of rules share what is computed of a goodput model, which is
+    most of the time of a round of some hundred jobs (`models/columns/many_rounds.py`).
+
+    Parameters
+    ----------
+    rounds
+        The rounds, each of a power of at most `GREATEST_POWER`.
+
+    Returns
+    -------
+    list of ColumnAnswer
+        The answers, in order. Their seconds leave out the tables, which are of all rounds.
+
+    Raises
+    ------
+    ValueError
+        If a power is greater, or a goodput model is out of range.
+
+    Examples
+    --------
+    >>> from goodalloc.data.rounds import generate_columns
+    >>> from goodalloc.solvers.columns import solve_many_columns
+    >>> rounds = [generate_columns(seed=seed, jobs=80, nodes=20) for seed in range(5)]
+    >>> max(answer.gap for answer in solve_many_columns(rounds)) < 1e-2
+    True
+    """
+    for one in rounds:
+        _require_power(one)
+    return [_answer(utilities, SecondsOfParts()) for utilities in utilities_of_many(rounds)]
+
+
+def _require_power(columns: RoundColumns) -> None:
     power = columns.rules.power
     if power > GREATEST_POWER:
         raise ValueError(
             f"Round: power is {power:g}; expected at most {GREATEST_POWER:g} in columns."
         )
-    seconds = SecondsOfParts()
-    utilities = column_utilities(columns)
-    seconds.end("table")
+
+
+def _answer(utilities: ColumnUtilities, seconds: SecondsOfParts) -> ColumnAnswer:
+    """Return the answer for a round whose utilities are known."""
+    columns = utilities.columns
     wanted = wanted_replicas(utilities)
     seconds.end("prices")
     allocation = place_replicas(utilities, wanted.replicas)

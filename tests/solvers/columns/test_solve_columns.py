@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -17,7 +17,13 @@ from goodalloc.models import Cluster, Instance, Job, NodeGroup, fitness, violati
 from goodalloc.models.columns import RoundColumns
 from goodalloc.models.round import Rules
 from goodalloc.solvers import solve
-from goodalloc.solvers.columns import joined, search_price, solve_columns, split_round
+from goodalloc.solvers.columns import (
+    joined,
+    search_price,
+    solve_columns,
+    solve_many_columns,
+    split_round,
+)
 
 if TYPE_CHECKING:
     from goodalloc.data.rounds import State
@@ -136,3 +142,50 @@ def test_a_hundred_thousand_jobs_are_proved_in_seconds() -> None:
     one, other = solve_columns(columns), solve_columns(columns)
     assert one.gap <= 1e-9
     assert one.allocation == other.allocation
+
+
+@settings(max_examples=25)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 999),
+            st.integers(1, 30),
+            st.sampled_from([1, 2, 5]),
+            st.sampled_from([1, 4]),
+            st.sampled_from(STATES),
+            st.sampled_from(POWERS),
+            st.sampled_from(["one_node", "one_gpu", "packed"]),
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_many_rounds_at_once_are_decided_as_each_by_itself(rounds: list[tuple[Any, ...]]) -> None:
+    """To the last bit, whatever their sizes, clusters and rules."""
+    columns = [
+        RoundColumns.of(
+            generate(
+                seed,
+                jobs,
+                nodes=nodes,
+                gpus_per_node=gpus,
+                state=state,
+                rules=Rules(power=power, fair_share=fair),
+            )
+        )
+        for seed, jobs, nodes, gpus, state, power, fair in rounds
+    ]
+    for one, found in zip(columns, solve_many_columns(columns), strict=True):
+        alone = solve_columns(one)
+        assert found.allocation == alone.allocation
+        assert (found.fitness, found.bound) == (alone.fitness, alone.bound)
+        assert (found.price, found.reference) == (alone.price, alone.reference)
+
+
+def test_no_rounds_have_no_answers() -> None:
+    """And a round beyond the powers of columns is refused before any is decided."""
+    assert solve_many_columns([]) == []
+    wild = generate_columns(seed=0, jobs=3, nodes=2)
+    wild = replace(wild, rules=replace(wild.rules, power=50.0))
+    with pytest.raises(ValueError, match="power is 50; expected at most 40"):
+        solve_many_columns([wild])
