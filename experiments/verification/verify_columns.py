@@ -70,6 +70,7 @@ def verify_columns(table: Any, digest: str, rows: Any, certificate: Any) -> Any:
 
 def judge(r: Any, digest: str, rows: Any, certificate: Any) -> Any:
     """Check as `verify_columns`, but raise an error if a file is malformed."""
+    require(not r.jobs[0].modes[0], "Round: its jobs have modes; expected verify_mode_columns.py.")
     known = ["format", "version", "kind", "digest", "bound", "reference", "price"]
     require(type(certificate) is dict, "Certificate: expected an object.")
     require(sorted(certificate) == sorted(known), f"Certificate: expected the keys {known}.")
@@ -95,24 +96,28 @@ def judge(r: Any, digest: str, rows: Any, certificate: Any) -> Any:
 
 
 def read_columns(table: Any) -> Any:
-    """Return the round of a table, with the present placements as three arrays."""
+    """Return the round of a table, with the present placements as three arrays.
+
+    Kinds are rows of the numbers of their models, one after the other if jobs have modes.
+    """
     metadata = table.schema.metadata or {}
     require(b"goodalloc" in metadata, "Round: its metadata has no key 'goodalloc'.")
     r = verify_round.read_round(json.loads(metadata[b"goodalloc"]))
-    require(not r.jobs[0].modes[0], "Round: its jobs have modes, whose bound has no certificate.")
     require(r.rules.fair_share != "least", "Round: fair_share is 'least'.")
-    models = [np.asarray(table[name].to_numpy(), dtype=float) for name in NUMBERS]
+    prefixes = [f"{mode}." if mode else "" for mode in r.jobs[0].modes]
+    names = [prefix + name for prefix in prefixes for name in NUMBERS]
+    models = [np.asarray(table[name].to_numpy(), dtype=float) for name in names]
     columns = np.stack(models, axis=1)
     r.ran = np.isfinite(columns).all(axis=1)
     require((r.ran | np.isnan(columns).all(axis=1)).all(), "Round: a part of a model is empty.")
     kinds, kind = np.unique(columns[r.ran], axis=0, return_inverse=True)
-    for one in kinds.tolist():
+    for one in kinds.reshape(-1, len(NUMBERS)).tolist():
         entry: dict[str, Any] = dict(zip(NUMBERS, one, strict=True))
         entry |= {name: int(entry[name]) for name in PARTS["batch"]}
         entry["accumulation"] = bool(entry["accumulation"])
         parts = {part: {name: entry[name] for name in names} for part, names in PARTS.items()}
         verify_round.read_model("Kind", parts)
-    r.kinds, r.kind = kinds, np.full(len(columns), len(kinds))
+    r.replica, r.kinds, r.kind = r.kind, kinds, np.full(len(columns), len(kinds))
     r.kind[r.ran] = kind.ravel()
     for name, least in (("age", 0), ("restarts", 0), ("max_replicas", 1)):
         values = np.asarray(table[name].to_numpy())
@@ -232,11 +237,16 @@ def allocated(r: Any, job: Any, node: Any, gpus: Any) -> Any:
     held, nodes = held_by(r, job, gpus)
     found = r.factor * r.speed[r.kind, (nodes > 1).astype(int), held] + r.rules.floor
     found = np.where(held > 0, np.maximum(found, r.least), r.idle)
+    return np.where(unchanged(r, job, node, gpus, nodes), r.kept, found)
+
+
+def unchanged(r: Any, job: Any, node: Any, gpus: Any, nodes: Any) -> Any:
+    """Return which jobs have the placement that they have now."""
     now, then = (x * r.sizes.size + y for x, y in ((job, node), r.current[:2]))
     _, mine, former = np.intersect1d(now, then, assume_unique=True, return_indices=True)
     same = mine[gpus[mine] == r.current[2][former]]
     equal = np.bincount(job[same], minlength=r.kind.size)
-    return np.where((equal == nodes) & (equal == r.spread), r.kept, found)
+    return (equal == nodes) & (equal == r.spread)
 
 
 def prove(r: Any, certificate: Any, claimed: float) -> float:
@@ -285,19 +295,19 @@ def read(round_path: Any, allocation_path: Any, certificate_path: Any) -> Any:
     return *read_round(round_path), rows, verify.read(certificate_path)
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], check: Any = verify_columns, usage: Any = __doc__) -> int:
     """Verify three files, print the result and return the exit code."""
     flags = {word for word in arguments if word.startswith("--")}
     paths = [word for word in arguments if word not in flags]
     if len(paths) != 3 or flags - {"--json"}:
-        print(__doc__, file=sys.stderr)
+        print(usage, file=sys.stderr)
         return 2
     try:
         found = read(*paths)
     except (OSError, ValueError, RecursionError) as error:
         print(f"A file cannot be read: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
-    verdict = verify_columns(*found)
+    verdict = check(*found)
     print(json.dumps(verdict.data) if "--json" in flags else verdict.text)
     return 0 if verdict.verified else 1
 

@@ -1,5 +1,8 @@
 from .certificate_file import write_certificate as write_certificate
 from .column_certificate import write_column_certificate as write_column_certificate
+from .column_certificate import (
+    write_mode_column_certificate as write_mode_column_certificate,
+)
 from .domain_packing import DomainCut as DomainCut
 from .domain_packing import DomainPacking as DomainPacking
 from .proofs import as_good as as_good

@@ -14,7 +14,9 @@ from goodalloc.solvers.certificates.certificate_file import CERTIFICATE_FORMAT, 
 if TYPE_CHECKING:
     import os
 
+    from goodalloc.data.documents.json_file import Document
     from goodalloc.solvers.columns.solver import ColumnAnswer
+    from goodalloc.solvers.mode_columns.solver import ModeColumnAnswer
 
 
 def write_column_certificate(
@@ -48,13 +50,65 @@ def write_column_certificate(
     >>> '"kind": "columns"' in Path("proof.json").read_text()
     True
     """
-    document = {
-        "format": CERTIFICATE_FORMAT,
-        "version": VERSION,
-        "kind": "columns",
-        "digest": hashlib.sha256(Path(round_file).read_bytes()).hexdigest(),
-        "bound": pack_number(max(answer.bound, answer.fitness) * (1 + MARGIN)),
+    document = _stated("columns", answer, round_file) | {
         "reference": None if answer.price is None else pack_number(answer.reference),
         "price": None if answer.price is None else pack_number(answer.price),
     }
     write_atomically(path, dump(document) + "\n")
+
+
+def write_mode_column_certificate(
+    answer: ModeColumnAnswer, round_file: str | os.PathLike[str], path: str | os.PathLike[str]
+) -> None:
+    """Write the prices from which the bound on a round of modes in columns follows, atomically.
+
+    Parameters
+    ----------
+    answer, round_file, path
+        As of `write_column_certificate`.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from goodalloc.data.rounds import generate_mode_columns, write_columns
+    >>> from goodalloc.solvers.certificates import write_mode_column_certificate
+    >>> from goodalloc.solvers.mode_columns import solve_mode_columns
+    >>> columns = generate_mode_columns(seed=0, jobs=8)
+    >>> write_columns(columns, "round.parquet")
+    >>> answer = solve_mode_columns(columns)
+    >>> write_mode_column_certificate(answer, "round.parquet", "proof.json")
+    >>> '"kind": "mode-columns"' in Path("proof.json").read_text()
+    True
+    """
+    proof = answer.proof
+    prices: Document = {"resources": proof.resources.tolist()}
+    values = [
+        {name: seeds for name, seeds in one._asdict().items() if any(seeds)} for one in proof.values
+    ]
+    if any(values):
+        prices["values"] = [one for one in values if one]
+    document = _stated("mode-columns", answer, round_file) | {
+        "reference": pack_number(proof.reference),
+        "units": proof.units.tolist(),
+        "grid": proof.grid.tolist(),
+        "prices": prices,
+    }
+    write_atomically(path, dump(document) + "\n")
+
+
+def _stated(
+    kind: str, answer: ColumnAnswer | ModeColumnAnswer, round_file: str | os.PathLike[str]
+) -> Document:
+    """Return what certificates of both kinds state."""
+    return {
+        "format": CERTIFICATE_FORMAT,
+        "version": VERSION,
+        "kind": kind,
+        "digest": hashlib.sha256(Path(round_file).read_bytes()).hexdigest(),
+        "bound": pack_number(max(answer.bound, answer.fitness) * (1 + MARGIN)),
+    }

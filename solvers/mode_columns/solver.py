@@ -23,6 +23,7 @@ from goodalloc.solvers.mode_columns.leftovers import Leftovers
 from goodalloc.solvers.mode_columns.node_filling import NodeFilling
 from goodalloc.solvers.mode_columns.node_units import NodeUnits
 from goodalloc.solvers.mode_columns.pool_prices import FIRST_SAMPLE, search_pool_prices
+from goodalloc.solvers.mode_columns.pool_proof import pool_proof
 from goodalloc.solvers.mode_columns.priced_classes import PricedClasses
 from goodalloc.solvers.mode_columns.whole_jobs import taken_choices, whole_jobs
 from goodalloc.solvers.mode_columns.worth_search import best_pool_prices
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.support.array_types import Floats, Indices
     from goodalloc.solvers.mode_columns.choice_pools import PooledChoices
+    from goodalloc.solvers.mode_columns.pool_proof import PoolProof
 
 #: Relative gap of the sample's prices, which only say what costs are relative to.
 SAMPLE_GAP = 1e-3
@@ -59,6 +61,8 @@ class ModeColumnAnswer(NamedTuple):
         Relative gap, ``1 - fitness / bound``.
     seconds
         Seconds of the utility table, the choices, the prices, the packing, the check.
+    proof
+        The prices by nodes, for a certificate.
     """
 
     allocation: Allocation
@@ -67,6 +71,7 @@ class ModeColumnAnswer(NamedTuple):
     prices: Float[Floats, " pools"]
     gap: float
     seconds: dict[str, float]
+    proof: PoolProof
 
 
 def solve_mode_columns(columns: ModeColumns, backend: Backend = "numpy") -> ModeColumnAnswer:
@@ -113,7 +118,7 @@ def solve_mode_columns(columns: ModeColumns, backend: Backend = "numpy") -> Mode
     priced = _priced(choices, power, reference)
     if backend == "jax":
         priced = CompiledClasses(choices, power, reference, priced.count)
-    classes, found = best_pool_prices(priced, units, watch)
+    classes, found, worths = best_pool_prices(priced, units, watch)
     certified = _priced(classes.choices, power, reference).respond(found.prices)
     found = found._replace(response=certified)
     seconds.end("prices")
@@ -129,7 +134,8 @@ def solve_mode_columns(columns: ModeColumns, backend: Backend = "numpy") -> Mode
     value = utilities.fitness(allocation)
     seconds.end("check")
     gap = max(1.0 - value / bound, 0.0)
-    return ModeColumnAnswer(allocation, value, bound, found.prices, gap, seconds.found)
+    proof = pool_proof(units, found.prices, worths, reference)
+    return ModeColumnAnswer(allocation, value, bound, found.prices, gap, seconds.found, proof)
 
 
 def _priced(choices: PooledChoices, power: float, reference: float) -> PricedClasses:

@@ -8,7 +8,7 @@ of which prices all jobs many times; a sample of the jobs finds nearly all of th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -43,9 +43,25 @@ WORTH_WHILE = 3e-6
 UNPACKED = 1e-5
 
 
-def best_pool_prices(
-    classes: PricedClasses, units: NodeUnits, watch: Watch
-) -> tuple[PricedClasses, PoolPrices]:
+class PricedPools(NamedTuple):
+    """Best prices, those of the worth of nodes among them.
+
+    Attributes
+    ----------
+    classes
+        The classes of jobs, with all pools that have a price.
+    best
+        The best prices.
+    worths
+        Type of GPU and value function of a node of every further pool, in the order of the prices.
+    """
+
+    classes: PricedClasses
+    best: PoolPrices
+    worths: tuple[tuple[int, NodeValue], ...]
+
+
+def best_pool_prices(classes: PricedClasses, units: NodeUnits, watch: Watch) -> PricedPools:
     """Return the best prices, and the classes with all pools that have one.
 
     Parameters
@@ -73,8 +89,8 @@ def best_pool_prices(
     >>> columns = generate_mode_columns(0, 500, three_types(16))
     >>> choices = pooled_choices(mode_column_utilities(columns))
     >>> classes = PricedClasses(choices, -1.0, 0.05, choices.count.astype(float))
-    >>> _, found = best_pool_prices(classes, NodeUnits(columns), Watch(Stop()))
-    >>> found.response.bound > search_pool_prices(classes, tolerance=1e-3).response.bound
+    >>> found = best_pool_prices(classes, NodeUnits(columns), Watch(Stop()))
+    >>> found.best.response.bound > search_pool_prices(classes, tolerance=1e-3).response.bound
     True
     """
     search = _Search(units, watch, float(classes.count.sum()), classes.choices.demand.shape[1])
@@ -109,9 +125,7 @@ class _Search:
     worths: list[tuple[int, NodeValue]] = field(default_factory=list)
     known: Floats | None = None
 
-    def run(
-        self, plain: PricedClasses, gap: float, rounds: int
-    ) -> tuple[PricedClasses, PoolPrices]:
+    def run(self, plain: PricedClasses, gap: float, rounds: int) -> PricedPools:
         """Search on with these classes, to a relative gap, and for further pools some rounds."""
         classes = with_node_worth(plain, self.units, self.worths)
         found = search_pool_prices(classes, gap * self.jobs, self.known)
@@ -130,7 +144,7 @@ class _Search:
             if found.response.bound - before < WORTH_WHILE * self.jobs:
                 break
         self.known = found.prices
-        return classes, found
+        return PricedPools(classes, found, tuple(self.worths))
 
 
 def _packed(classes: PricedClasses, found: PoolPrices, units: NodeUnits, watch: Watch) -> Packed:

@@ -35,7 +35,10 @@ def solve_in_columns(arguments: argparse.Namespace) -> Output:
     """Solve a round in columns by its price, and write the placements as CSV."""
     from goodalloc.data.rounds.column_file import read_columns
     from goodalloc.models.columns.mode_columns import ModeColumns
-    from goodalloc.solvers.certificates.column_certificate import write_column_certificate
+    from goodalloc.solvers.certificates.column_certificate import (
+        write_column_certificate,
+        write_mode_column_certificate,
+    )
     from goodalloc.solvers.columns.solver import ColumnAnswer, solve_columns
     from goodalloc.solvers.mode_columns.solver import ModeColumnAnswer, solve_mode_columns
 
@@ -55,11 +58,6 @@ def solve_in_columns(arguments: argparse.Namespace) -> Output:
     columns = read_columns(arguments.file)
     answer: ColumnAnswer | ModeColumnAnswer
     if isinstance(columns, ModeColumns):
-        if arguments.certificate is not None:
-            raise ValueError(
-                "argument --certificate: expected none for a round in columns whose jobs have "
-                "modes."
-            )
         answer, proof = solve_mode_columns(columns), "prices of GPUs and resources"
     else:
         answer, proof = solve_columns(columns), "the price of a GPU"
@@ -80,8 +78,11 @@ def solve_in_columns(arguments: argparse.Namespace) -> Output:
         modes = columns.modes if isinstance(columns, ModeColumns) else ()
         write_atomically(arguments.out, _placements(allocation, modes))
         text += f"\nwritten      {arguments.out}"
-    if arguments.certificate is not None and isinstance(answer, ColumnAnswer):
-        write_column_certificate(answer, arguments.file, arguments.certificate)
+    if arguments.certificate is not None:
+        if isinstance(answer, ColumnAnswer):
+            write_column_certificate(answer, arguments.file, arguments.certificate)
+        else:
+            write_mode_column_certificate(answer, arguments.file, arguments.certificate)
         text += f"\ncertificate  {arguments.certificate}"
     data = {
         "fitness": answer.fitness,

@@ -33,6 +33,7 @@ from goodalloc.experiments.verification import (
     verify,
     verify_columns,
     verify_hindsight,
+    verify_mode_columns,
     verify_replays,
     verify_time_shares,
 )
@@ -212,7 +213,9 @@ def _verify_columns(
     rows = list(csv.DictReader(read_text(answer).splitlines()))
     read_columns(problem)  # a malformed file is bad input, not a certificate that is refused
     table, digest = verify_columns.read_round(problem)
-    verdict = verify_columns.verify_columns(table, digest, rows, found)
+    with_modes = found.get("kind") == "mode-columns"
+    check = verify_mode_columns.verify_mode_columns if with_modes else verify_columns.verify_columns
+    verdict = check(table, digest, rows, found)
     return CertificateVerdict(verdict.verified, verdict.text, verdict.data)
 
 

@@ -211,12 +211,12 @@ def test_a_round_that_was_changed_is_refused(tmp_path: Path) -> None:
     assert "digest" in verdict(paths).reasons[0]
 
 
-def test_jobs_with_modes_have_no_certificate(tmp_path: Path) -> None:
+def test_jobs_with_modes_have_a_checker_of_their_own(tmp_path: Path) -> None:
     """One sentence, not a traceback."""
     paths = files(tmp_path, generate_columns(3, 60, 12, 4))
     write_columns(generate_mode_columns(0, 8), paths[0])
     said = verdict(paths)
-    assert "modes" in said.reasons[0]
+    assert "its jobs have modes; expected verify_mode_columns.py" in said.reasons[0]
 
 
 def test_the_checker_runs_with_its_own_files_alone(repository: Path, tmp_path: Path) -> None:
@@ -267,13 +267,3 @@ def test_options_of_other_certificates_are_refused(
     paths = files(tmp_path, generate_columns(3, 8, 2, 4))
     assert main(["verify", *(path.name for path in paths), *arguments]) == 2
     assert message in capsys.readouterr().err
-
-
-def test_a_certificate_of_jobs_with_modes_is_refused_before_the_solve(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The sentence names the argument."""
-    monkeypatch.chdir(tmp_path)
-    write_columns(generate_mode_columns(0, 8), "round.parquet")
-    assert main(["solve", "round.parquet", "--certificate", "proof.json"]) == 2
-    assert "argument --certificate: expected none" in capsys.readouterr().err

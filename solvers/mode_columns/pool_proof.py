@@ -1,0 +1,123 @@
+r"""Prices of pools as prices of nodes, by which a bound can be checked node by node.
+
+A price :math:`\lambda` of a whole pool is one of :math:`\lambda / R` for every unit of the *R* that
+the nodes of a type have together. A further pool of the worth of nodes (`node_worth.py`) has the
+pieces of its value function as seeds, at prices in proportion. Where interference is avoided,
+:math:`\lambda / N` is the price of being the one distributed job of one of *N* nodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from goodalloc.formulations.mode_rounds.mode_choices import node_capacity
+from goodalloc.formulations.mode_rounds.resource_units import price_units
+from goodalloc.models.support.tolerances import ROUNDING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Float
+
+    from goodalloc.formulations.mode_rounds.node_values import NodeValue
+    from goodalloc.models.support.array_types import Floats, Indices
+    from goodalloc.solvers.mode_columns.node_units import NodeUnits
+
+#: Pieces of nodes with their prices: units of every resource, then the price.
+Seeds = list[list[float]]
+
+
+class NodePrices(NamedTuple):
+    """Prices of the pieces of a value function of nodes.
+
+    Attributes
+    ----------
+    pieces, distributed
+        Pieces of every group of nodes; those of distributed jobs, one of which a node may hold.
+    """
+
+    pieces: list[Seeds]
+    distributed: list[Seeds]
+
+
+@dataclass(frozen=True)
+class PoolProof:
+    """Proof of a bound on a round of modes.
+
+    Parameters
+    ----------
+    reference
+        Utility whose cost is 0.
+    units, grid
+        Amount of a unit of every resource, GPUs first: of linear prices and of pieces.
+    resources
+        Price of a unit of every resource of every group of nodes, shape (groups, 1 + resources).
+    values
+        Value functions of nodes.
+    """
+
+    reference: float
+    units: Float[Floats, " demands"]
+    grid: Float[Floats, " demands"]
+    resources: Float[Floats, "groups demands"]
+    values: tuple[NodePrices, ...]
+
+
+def pool_proof(
+    units: NodeUnits,
+    prices: Float[Floats, " pools"],
+    worths: Sequence[tuple[int, NodeValue]],
+    reference: float,
+) -> PoolProof:
+    """Return the proof of the bound at some prices.
+
+    Parameters
+    ----------
+    units
+        Units of the round.
+    prices
+        Prices of whole pools, further ones last.
+    worths
+        Type of GPU and value function of a node of every further pool.
+    reference
+        Utility whose cost is 0.
+    """
+    columns, cluster = units.columns, units.columns.cluster
+    group_type = np.array([cluster.gpu_types.index(group.gpu_type) for group in cluster.groups])
+    types, amounts = len(cluster.gpu_types), 1 + len(cluster.resource_names)
+    avoided = columns.rules.interference_avoidance
+    pooled = prices[: prices.size - len(worths)].reshape(types, amounts + int(avoided))
+    has = np.column_stack([cluster.node_gpus, cluster.node_resources])
+    total = np.zeros((types, amounts))
+    np.add.at(total, units.node_type, has)
+    prototype = columns.prototype
+    unit, _, _ = price_units(prototype.mode_demand, node_capacity(prototype))
+    each = pooled[:, :amounts] * unit / np.where(total > 0.0, total, np.inf)
+    values = []
+    if avoided:
+        nothing = np.zeros((1, amounts), dtype=np.int64)  # a piece of any size
+        price = pooled[:, amounts] / np.bincount(units.node_type, minlength=types)
+        alone = [_seeds(nothing, price[[code]]) for code in group_type]
+        values.append(NodePrices([[] for _ in group_type], alone))
+    for (code, value), price in zip(worths, prices[pooled.size :].tolist(), strict=True):
+        own = units.capacity[units.node_type == code]
+        weight = price / (float(value.shared(own).sum()) * (1.0 + ROUNDING) or 1.0)
+        pieces = _seeds(value.size, value.worth * weight)
+        extra = _seeds(value.extra, value.extra_worth * weight)
+        own_groups = (group_type == code).tolist()
+        values.append(
+            NodePrices(
+                [pieces if own else [] for own in own_groups],
+                [extra if own else [] for own in own_groups],
+            )
+        )
+    return PoolProof(reference, unit, units.grid.unit, each[group_type], tuple(values))
+
+
+def _seeds(units: Indices, price: Floats) -> Seeds:
+    """Return pieces with a price."""
+    rows = zip(units.tolist(), price.tolist(), strict=True)
+    return [[*size, worth] for size, worth in rows if worth > 0.0]
