@@ -35,6 +35,9 @@ WORK_COLUMNS = ("steps", "duration_s")
 #: Most GPUs of a row: far more than any job of the field takes.
 MOST_GPUS = 100_000
 
+#: Most steps a second, and latest submission: ten years after the start of the trace.
+MOST_RATE, LATEST = 1e9, 315_360_000.0
+
 #: A model, a type of GPU and a number of GPUs.
 _Key = tuple[str, str, int]
 
@@ -82,7 +85,7 @@ def read_rate_table(path: str | os.PathLike[str]) -> RateTable:
     models, types = (tuple(dict.fromkeys(table.columns[name])) for name in RATE_COLUMNS[:2])
     replicas = tuple(sorted({gpus for _, _, gpus in by_key}))
     shape = (len(models), len(replicas), len(types))
-    alone, speeds = np.zeros((*shape, 2)), table.numbers("steps_per_s", 0.0, strict=True)
+    alone, speeds = np.zeros((*shape, 2)), table.numbers("steps_per_s", 0.0, MOST_RATE, strict=True)
     for (model, kind, gpus), rows in by_key.items():
         together, *spread = sorted(rows)
         first = rows[together]
@@ -158,7 +161,7 @@ def read_rate_jobs(path: str | os.PathLike[str], rates: RateTable) -> tuple[Gave
             f"File '{path}': it has {' and '.join(map(repr, given)) or 'neither'}; expected one of "
             "the columns 'steps' and 'duration_s'."
         )
-    submissions = table.numbers("submit_s", 0.0).tolist()
+    submissions = table.numbers("submit_s", 0.0, LATEST).tolist()
     work = table.numbers(given[0], 0.0, strict=True).tolist()
     known = {one.name: one for one in rates.configurations}
     jobs, lines = list[GavelJob](), dict[str, int]()

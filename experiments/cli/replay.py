@@ -128,6 +128,9 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
     return Output("\n\n".join(texts), for_machines([*rows, *errors]), code)
 
 
+#: Latest submission in seconds: replays go through every interval from the start.
+LATEST = 31_622_400
+
 #: File of the certificate of a bound on all replays.
 REPLAY_BOUND = "replay-bound.json"
 
@@ -360,7 +363,15 @@ def _workload(arguments: argparse.Namespace) -> tuple[Submission, ...]:
             f"Arguments --load, --requests and --philly are for drawn workloads; "
             f"expected none of them with the file '{arguments.workload}'."
         )
-    return read_workload(arguments.workload)
+    jobs = read_workload(arguments.workload)
+    last = max(jobs, key=lambda job: job.time)
+    if last.time > LATEST:
+        raise ValueError(
+            f"File '{arguments.workload}': job '{last.name}' is submitted at {last.time:,} s; "
+            f"expected seconds from the start of the trace, at most {LATEST:,} (a year). Subtract "
+            "the time of the first job."
+        )
+    return jobs
 
 
 def run_with_progress(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from goodalloc.experiments.cli.types import (
+    DAY,
     add_cluster,
     any_number,
     named_folder,
@@ -44,6 +45,10 @@ policies:
 DEFAULT_POLICIES = ("pollux", "optimus", "tiresias")
 RATE_POLICIES = ("gavel", "gavel-completion", "allox")
 ONE_TYPE_POLICIES = ("fifo", "srtf", "tiresias")
+
+#: Greatest load of a drawn workload, which is a million jobs, and greatest error of a measurement,
+#: the deviation of its logarithm.
+MOST_LOAD, MOST_ERROR = 6_250.0, 3.0
 
 #: Errors of what agents observe, by the name of the option.
 ERRORS = {
@@ -134,7 +139,9 @@ def add_simulate(parser: argparse.ArgumentParser) -> None:
 def _add_workload(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of drawn workloads."""
     parser.add_argument(
-        "--load", type=number(0.0), help="of a drawn workload: jobs / 160 (default: 1)"
+        "--load",
+        type=number(0.0, MOST_LOAD),
+        help="of a drawn workload: jobs / 160, whatever the cluster (default: 1)",
     )
     parser.add_argument(
         "--requests", help="of a drawn workload: tuned or realistic (default: tuned)"
@@ -193,7 +200,7 @@ def _add_setting(parser: argparse.ArgumentParser) -> None:
     for option, what in ERRORS.items():
         parser.add_argument(
             f"--{option}-error",
-            type=number(0.0, strict=False),
+            type=number(0.0, MOST_ERROR, strict=False),
             default=0.0,
             metavar="DEVIATION",
             help=f"standard deviation of the logarithm of {what} (default: 0)",
@@ -234,7 +241,7 @@ def add_hindsight(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--price-interval",
-        type=number(0.0),
+        type=number(0.0, DAY),
         default=300.0,
         metavar="SECONDS",
         help="of constant prices; shorter ones prove more and take longer (default: 300)",

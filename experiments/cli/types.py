@@ -15,18 +15,26 @@ if TYPE_CHECKING:
 
 PICTURE_FORMATS = ("png", "pdf", "svg")
 
+#: Seconds of a day, the longest restart, and the longest time of constant prices.
+DAY = 86_400.0
 
-def number(minimum: float, *, strict: bool = True) -> Callable[[str], float]:
+
+def number(
+    minimum: float, maximum: float = math.inf, *, strict: bool = True
+) -> Callable[[str], float]:
     """Return a parser of finite numbers above `minimum`, or of at least it unless `strict`."""
 
     def parse(text: str) -> float:
         relation = "above" if strict else "of at least"
         complaint = f"got {literal(text)}; expected a finite number {relation} {minimum:g}"
+        if maximum < math.inf:
+            complaint += f" and at most {maximum:,.15g}"
         try:
             value = float(text)
         except ValueError:
             raise argparse.ArgumentTypeError(complaint) from None
-        if not math.isfinite(value) or value < minimum or (strict and value == minimum):
+        inside = minimum < value <= maximum or (value == minimum and not strict)
+        if not inside or math.isinf(value):
             raise argparse.ArgumentTypeError(complaint)
         return value
 
@@ -218,7 +226,7 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--restart-delay",
-        type=number(0.0, strict=False),
+        type=number(0.0, DAY, strict=False),
         default=30.0,
         help="seconds of a restart (default: 30)",
     )

@@ -29,5 +29,6 @@ def require_extra(extra: str, item: str) -> None:
         if importlib.util.find_spec(module) is None:
             raise ValueError(
                 f"{item} needs the module {module}, which is not installed; "
-                f"expected an environment with 'goodalloc[{extra}]'."
+                f"expected an environment with 'goodalloc[{extra}]' (in a clone: python -m pip "
+                f"install -c constraints.txt -e '.[{extra}]')."
             )

@@ -7,7 +7,7 @@ import os
 import platform
 import re
 import subprocess
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +31,13 @@ def asked_driver(quantity: str) -> tuple[str, ...]:
 
 
 def machine() -> dict[str, Any]:
-    """Return the number of usable cores and the version of PyTorch."""
+    """Return the number of usable cores, and the version of PyTorch where it is installed."""
     affinity = getattr(os, "sched_getaffinity", None)
     cores = os.cpu_count() if affinity is None else len(affinity(0))
-    return {"cores": cores or 1, "torch": version("torch")}
+    found: dict[str, Any] = {"cores": cores or 1}
+    with contextlib.suppress(PackageNotFoundError):
+        found["torch"] = version("torch")
+    return found
 
 
 def processor() -> str:
