@@ -553,6 +553,19 @@ ARGUMENTS: list[tuple[list[str], str]] = [
         ],
         "'autoscaling-goodput' knows GPUs only and the nodes have t4",
     ),
+    (["simulate", "UNIX", "--out", "FOLDER/s"], "submitted at 1,700,000,000 s; expected seconds"),
+    (["hindsight", "UNIX", "--out", "FOLDER/s"], "at most 31,622,400 .a year.. Subtract"),
+    (
+        ["simulate", "--load", "1e6"],
+        "got '1e6'; expected a finite number above 0 and at most 6,250",
+    ),
+    (["simulate", "--age-error", "4"], "of at least 0 and at most 3"),
+    (["simulate", "--restart-delay", "1e7"], "of at least 0 and at most 86,400"),
+    (["hindsight", "--price-interval", "1e9"], "above 0 and at most 86,400"),
+    (["solve", "FOLDER/no.parquet"], "does not exist"),
+    (["check", "GOOD", "FOLDER/placements.csv"], "expected an allocation or a result in JSON"),
+    (["room", "large-settled", "--gang", "3:2", "--out", "FOLDER/r"], "expected it with --front"),
+    (["report", "--check", "GOOD"], "expected a Markdown document"),
     (["demo", "--seconds", "0"], "--seconds"),
     (["demo", "--out", "GOOD"], "cannot be created"),
     (["demo", "--solvers", "magic", "--out", "FOLDER/d"], "'magic' is unknown"),
@@ -563,10 +576,16 @@ ARGUMENTS: list[tuple[list[str], str]] = [
 def test_a_bad_argument_is_refused(
     arguments: list[str], words: str, good: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """GOOD stands for a good file, FOLDER for a folder, TABLE for one with a foreign gap.csv."""
+    """GOOD stands for a good file, FOLDER for a folder, TABLE for one with a foreign gap.csv, UNIX
+    for a workload submitted in seconds of the epoch.
+    """
     (tmp_path / "table").mkdir()
     (tmp_path / "table" / "gap.csv").write_text("precious,data\n1,2")
+    (tmp_path / "unix.csv").write_text(
+        "name,time,application,num_replicas,batch_size\na,1700000000,cifar10,1,128\n"
+    )
     stands = {"GOOD": good, "FOLDER": str(tmp_path), "TABLE": str(tmp_path / "table")}
+    stands["UNIX"] = str(tmp_path / "unix.csv")
     for word, path in stands.items():
         arguments = [argument.replace(word, path) for argument in arguments]
     refused(arguments, words, capsys)

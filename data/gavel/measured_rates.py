@@ -85,7 +85,9 @@ def read_rate_table(path: str | os.PathLike[str]) -> RateTable:
     models, types = (tuple(dict.fromkeys(table.columns[name])) for name in RATE_COLUMNS[:2])
     replicas = tuple(sorted({gpus for _, _, gpus in by_key}))
     shape = (len(models), len(replicas), len(types))
-    alone, speeds = np.zeros((*shape, 2)), table.numbers("steps_per_s", 0.0, MOST_RATE, strict=True)
+    alone, speeds = np.zeros((*shape, 2)), table.numbers("steps_per_s", 0.0, strict=True)
+    if (speeds > MOST_RATE).any():
+        raise table.refusal(int(np.argmax(speeds)), "steps_per_s", f"at most {MOST_RATE:g}")
     for (model, kind, gpus), rows in by_key.items():
         together, *spread = sorted(rows)
         first = rows[together]

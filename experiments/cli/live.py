@@ -53,6 +53,7 @@ def schedule_command(arguments: argparse.Namespace) -> Output:
     options = PolicyOptions(rules, arguments.seed, arguments.seconds)
     policy = live_policy(arguments.policy, options)
     folder = make_folder(arguments.cluster)
+    log_line(f"schedules the jobs of {folder}; goodalloc launch submits some")
     with stop_request() as stopped:
         scheduler = LiveScheduler(
             folder=folder,

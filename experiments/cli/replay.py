@@ -170,6 +170,8 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
         write_atomically(folder / REPLAY_BOUND, dump(replays.certificate) + "\n")
         written, texts = (*written, REPLAY_BOUND), [*texts, replays.text]
         data = {**data, **replays.data}
+    else:
+        (folder / REPLAY_BOUND).unlink(missing_ok=True)  # of another objective, before
     texts.append(f"written to {folder}: {', '.join(written)}")
     return Output("\n\n".join(texts), data)
 
@@ -311,7 +313,7 @@ def _reproduce(
         from goodalloc.experiments.reporting.plots import save
 
         save(reproduction.plot(plan, rows), plan.folder / f"{file}.{arguments.pictures}")
-    shown = reproduction.shown(rows)
+    shown, kept = reproduction.shown(rows), ""
     if arguments.store or arguments.confirm:
         from goodalloc.experiments.cli.report import Reproduced, confirm_result, store_result
 
@@ -319,7 +321,8 @@ def _reproduce(
         summary = None if reproduction.shown is table_of else shown
         found = Reproduced(labelled, summary, tasks, seconds)
         (store_result if arguments.store else confirm_result)(name, plan, found)
-    parts = reproduction.title, text_table(shown, tuple(shown[0])), reproduction.note
+        kept = f"{'stored' if arguments.store else 'confirmed'} in the repository: {file}"
+    parts = reproduction.title, text_table(shown, tuple(shown[0])), reproduction.note, kept
     return "\n\n".join(filter(None, parts)), table
 
 
@@ -363,15 +366,15 @@ def _workload(arguments: argparse.Namespace) -> tuple[Submission, ...]:
             f"Arguments --load, --requests and --philly are for drawn workloads; "
             f"expected none of them with the file '{arguments.workload}'."
         )
-    jobs = read_workload(arguments.workload)
-    last = max(jobs, key=lambda job: job.time)
+    submitted = read_workload(arguments.workload)
+    last = max(submitted, key=lambda job: job.time)
     if last.time > LATEST:
         raise ValueError(
             f"File '{arguments.workload}': job '{last.name}' is submitted at {last.time:,} s; "
             f"expected seconds from the start of the trace, at most {LATEST:,} (a year). Subtract "
             "the time of the first job."
         )
-    return jobs
+    return submitted
 
 
 def run_with_progress(

@@ -64,6 +64,9 @@ def report_command(arguments: argparse.Namespace) -> Output:
         return _figures(make_folder(arguments.figures))
     if arguments.artifact:
         raise ValueError("argument --artifact: expected --renew, too; nothing else reads data.")
+    for name in arguments.documents:
+        if not name.endswith(".md"):
+            raise ValueError(f"File '{name}': expected a Markdown document, as page.md.")
     paths = tuple(Path(path).absolute() for path in arguments.documents) or documents()
     found: list[dict[str, Any]] = []
     source = cache(stored_rows)

@@ -231,7 +231,10 @@ def _add_grid(parser: argparse.ArgumentParser) -> None:
 def _add_limits(parser: argparse.ArgumentParser, seconds: float | None) -> None:
     default = "none" if seconds is None else f"{seconds:g}"
     parser.add_argument(
-        "--seconds", type=number(0.0), default=seconds, help=f"time limit (default: {default})"
+        "--seconds",
+        type=number(0.0),
+        default=seconds,
+        help=f"time limit; a function of your own keeps it by `stop` (default: {default})",
     )
     parser.add_argument(
         "--gap",
@@ -288,7 +291,6 @@ def add_room(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out",
         metavar="FOLDER",
-        default="results/room",
         help="with --front: folder of table and picture (default: results/room)",
     )
 

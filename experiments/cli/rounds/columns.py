@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from goodalloc.data.documents.atomic_write import write_atomically
@@ -20,15 +21,17 @@ if TYPE_CHECKING:
 
 
 def require_reader(path: str) -> None:
-    """Refuse a round in columns where the extra that reads it is not installed.
+    """Refuse a round in columns where it does not exist, or the extra that reads it is missing.
 
     Raises
     ------
     ValueError
-        If it is not; the message says how to install it.
+        If either is missing; the message says how to install the extra.
     """
     if path.endswith(PARQUET):
         require_extra("parquet", f"File '{path}'")
+        if not Path(path).exists():
+            raise ValueError(f"File '{path}' does not exist.")
 
 
 def solve_in_columns(arguments: argparse.Namespace) -> Output:
@@ -52,6 +55,10 @@ def solve_in_columns(arguments: argparse.Namespace) -> Output:
             )
     if arguments.solver != "highs":
         raise ValueError("argument --solver: expected none for a round in columns.")
+    if arguments.out is not None and arguments.out.endswith(".json"):
+        raise ValueError(
+            f"argument --out: got '{arguments.out}'; expected a CSV file for a round in columns."
+        )
     check_target(arguments.out)
     check_target(arguments.certificate)
     check_distinct(arguments.file, arguments.out, arguments.certificate)

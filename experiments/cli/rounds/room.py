@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from goodalloc.models.making_room.room_plan import RoomPlan
     from goodalloc.models.round.instance import Instance
 
+#: Folder of the front, unless another one is given.
+FRONT_FOLDER = "results/room"
+
 #: Units of costs, by their kinds.
 COST_UNITS = {"jobs": "jobs", "gpus": "GPUs", "service": "GPU-seconds"}
 
@@ -42,7 +45,10 @@ def room_command(arguments: argparse.Namespace) -> Output:
     if arguments.front is not None:
         from goodalloc.experiments.cli.rounds.room_front import front_output
 
+        arguments.out = arguments.out or FRONT_FOLDER
         return front_output(instance, arguments, costs, COST_UNITS[arguments.cost])
+    if arguments.out is not None:
+        raise ValueError("argument --out: expected it with --front only; a plan is printed.")
     stop = Stop(seconds=arguments.seconds)
     if arguments.by == "moves":
         if arguments.greedy:

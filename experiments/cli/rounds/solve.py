@@ -193,6 +193,11 @@ def check_command(arguments: argparse.Namespace) -> Output:
 
     require_reader(arguments.file)
     instance = read_round(arguments.file)
+    if arguments.allocation.endswith(".csv"):
+        raise ValueError(
+            f"File '{arguments.allocation}': expected an allocation or a result in JSON; goodalloc "
+            "verify checks placements of a round in columns with their certificate."
+        )
     allocation = read_allocation(arguments.allocation, instance)
     broken, value = _checked(instance, allocation, arguments.tree)
     if broken:

@@ -106,6 +106,7 @@ def test_jobs_come_in_order_of_submission(tmp_path: Path) -> None:
             "bert,t4,4,2,3",
             "line 5: nodes is '2'; expected a row on 1, as another model has",
         ),
+        ("bert,t4,1,1,0.9", "bert,t4,1,1,1e308", "expected at most 1e+09"),
         ("nodes,", "servers,", "column 'nodes' is missing"),
     ],
 )
