@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from faces import ROOT, room_path
 
 from goodalloc.experiments.studies.catalogue import ENTRIES, GROUPS
-from goodalloc.experiments.studies.documents import stored_result
+from goodalloc.experiments.studies.documents import stored_result, whole_minutes
 from goodalloc.experiments.studies.entries import OTHERS, PUBLISHED, STUDIES, TRAININGS
 from goodalloc.experiments.studies.stored_figures import DRAWABLE
 from goodalloc.solvers import POLICIES, make_policy
@@ -259,7 +259,8 @@ def _studies(entries: Mapping[str, Entry]) -> str:
     page_of = {name: page for page, names in result_pages().items() for name in names}
     rows = []
     for name, entry in entries.items():
-        minutes = "" if entry.minutes is None else f"{entry.minutes:g}"
+        spent = whole_minutes(name)
+        minutes = "" if spent is None else f"{spent:.0f}" if spent >= 10 else f"{spent:.1f}"
         study = f"[{_title(name, entry)}](../experiments/{page_of[name]})"
         rows.append((f"`goodalloc reproduce {name}`", study, COUNTERPARTS[name], minutes))
     return _table(("command", "study", "published counterpart", "minutes"), rows)

@@ -18,6 +18,7 @@ from goodalloc.experiments.replay.replay_task import ReplayTask
 from goodalloc.experiments.reporting.progress import progress_bar
 from goodalloc.experiments.reporting.report import for_machines, text_table
 from goodalloc.experiments.studies.catalogue import ENTRIES, GROUPS, MINUTES_NOTE, REPRODUCTIONS
+from goodalloc.experiments.studies.documents import whole_minutes
 from goodalloc.experiments.studies.framework.records import table_of
 from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.support.extras import require_extra
@@ -263,7 +264,7 @@ def _planned(names: Sequence[str], plan: Plan) -> Output:
     speed = slowdown()
     rows: list[dict[str, object]] = []
     for name in names:
-        reproduction, minutes = REPRODUCTIONS[name], ENTRIES[name].minutes
+        reproduction, minutes = REPRODUCTIONS[name], whole_minutes(name)
         own = reproduction.own(plan)
         try:
             reproduction.require(own)
@@ -273,15 +274,17 @@ def _planned(names: Sequence[str], plan: Plan) -> Output:
         here = "" if minutes is None or plan.quick else round(minutes * speed, 1)
         rows.append({"name": name, "tasks": tasks, "minutes": here})
     text = text_table(rows, ("name", "tasks", "minutes"))
-    return Output(f"{text}\n\nminutes: of a whole run by one worker, at the speed of now", rows)
+    note = "minutes: of processor time, at the present speed of this machine"
+    return Output(f"{text}\n\n{note}", rows)
 
 
 def _listed() -> Output:
     """List all studies and their minutes."""
-    rows: list[dict[str, object]] = [
-        {"name": name, "minutes": entry.minutes or "", "what": entry.title}
-        for name, entry in ENTRIES.items()
-    ]
+    rows: list[dict[str, object]] = []
+    for name, entry in ENTRIES.items():
+        minutes, title = whole_minutes(name), entry.title.removeprefix(f"{name}: ")
+        shown = "" if minutes is None else round(max(minutes, 0.1), 1 if minutes < 10 else None)
+        rows.append({"name": name, "minutes": shown, "what": title})
     for name, members in GROUPS.items():
         what = "all of these" if len(members) == len(ENTRIES) else ", ".join(members)
         rows.append({"name": name, "minutes": "", "what": what})
@@ -297,7 +300,7 @@ def _reproduce(
     reproduction.require(plan)
     tasks = list(dict.fromkeys(reproduction.tasks(plan)))
     workers = arguments.workers if reproduction.parallel else ALONE
-    minutes = None if plan.quick else ENTRIES[name].minutes
+    minutes = None if plan.quick else whole_minutes(name)
     expected = "" if minutes is None else expected_minutes(minutes)
     refused = run_with_progress(arguments, tasks, plan.folder, name, workers, expected)
     if refused:

@@ -36,7 +36,10 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "training": tuple(TRAININGS),
 }
 
-MINUTES_NOTE = "minutes: of a whole run by one worker, where that was measured; --quick takes less"
+MINUTES_NOTE = (
+    "minutes: of processor time of the stored whole run, on two cores; --quick takes less, and "
+    "replays that studies share are made once"
+)
 
 
 class _Studies(Mapping[str, "Reproduction[Any]"]):

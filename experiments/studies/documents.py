@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -176,6 +177,24 @@ def _origin_row(name: str) -> Mapping[str, str]:
         "processor_minutes": str(seconds / 60.0),
         "processor_hours": str(seconds / 3600.0),
     }
+
+
+def whole_minutes(name: str) -> float | None:
+    """Return the processor minutes of a whole run of a study; None if it was never measured.
+
+    They are those of the stored result, or else those of the catalogue.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.studies.documents import whole_minutes
+    >>> whole_minutes("table2") > 1.0
+    True
+    """
+    path = results_folder(name) / f"{name}.json"
+    if not path.is_file():
+        return ENTRIES[name].minutes
+    seconds: float = json.loads(path.read_text(encoding="utf-8"))["processor_seconds"]
+    return seconds / 60.0
 
 
 def stored_names() -> tuple[str, ...]:

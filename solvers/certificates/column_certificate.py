@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import os
 
     from goodalloc.data.documents.json_file import Document
+    from goodalloc.formulations.mode_rounds.node_prices import PoolProof
     from goodalloc.solvers.columns.solver import ColumnAnswer
-    from goodalloc.solvers.mode_columns.solver import ModeColumnAnswer
 
 
 def write_column_certificate(
@@ -50,7 +50,7 @@ def write_column_certificate(
     >>> '"kind": "columns"' in Path("proof.json").read_text()
     True
     """
-    document = _stated("columns", answer, round_file) | {
+    document = _stated("columns", max(answer.bound, answer.fitness), round_file) | {
         "reference": None if answer.price is None else pack_number(answer.reference),
         "price": None if answer.price is None else pack_number(answer.price),
     }
@@ -58,13 +58,18 @@ def write_column_certificate(
 
 
 def write_mode_column_certificate(
-    answer: ModeColumnAnswer, round_file: str | os.PathLike[str], path: str | os.PathLike[str]
+    bound: float,
+    proof: PoolProof,
+    round_file: str | os.PathLike[str],
+    path: str | os.PathLike[str],
 ) -> None:
     """Write the prices from which the bound on a round of modes in columns follows, atomically.
 
     Parameters
     ----------
-    answer, round_file, path
+    bound, proof
+        The bound, and the prices that prove it.
+    round_file, path
         As of `write_column_certificate`.
 
     Raises
@@ -81,18 +86,17 @@ def write_mode_column_certificate(
     >>> columns = generate_mode_columns(seed=0, jobs=8)
     >>> write_columns(columns, "round.parquet")
     >>> answer = solve_mode_columns(columns)
-    >>> write_mode_column_certificate(answer, "round.parquet", "proof.json")
+    >>> write_mode_column_certificate(answer.bound, answer.proof, "round.parquet", "proof.json")
     >>> '"kind": "mode-columns"' in Path("proof.json").read_text()
     True
     """
-    proof = answer.proof
     prices: Document = {"resources": proof.resources.tolist()}
     values = [
         {name: seeds for name, seeds in one._asdict().items() if any(seeds)} for one in proof.values
     ]
     if any(values):
         prices["values"] = [one for one in values if one]
-    document = _stated("mode-columns", answer, round_file) | {
+    document = _stated("mode-columns", bound, round_file) | {
         "reference": pack_number(proof.reference),
         "units": proof.units.tolist(),
         "grid": proof.grid.tolist(),
@@ -101,14 +105,12 @@ def write_mode_column_certificate(
     write_atomically(path, dump(document) + "\n")
 
 
-def _stated(
-    kind: str, answer: ColumnAnswer | ModeColumnAnswer, round_file: str | os.PathLike[str]
-) -> Document:
+def _stated(kind: str, bound: float, round_file: str | os.PathLike[str]) -> Document:
     """Return what certificates of both kinds state."""
     return {
         "format": CERTIFICATE_FORMAT,
         "version": VERSION,
         "kind": kind,
         "digest": hashlib.sha256(Path(round_file).read_bytes()).hexdigest(),
-        "bound": pack_number(max(answer.bound, answer.fitness) * (1 + MARGIN)),
+        "bound": pack_number(bound * (1 + MARGIN)),
     }

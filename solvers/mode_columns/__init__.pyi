@@ -5,8 +5,7 @@ from .compiled_classes import CompiledClasses as CompiledClasses
 from .node_units import NodeUnits as NodeUnits
 from .pool_prices import PoolPrices as PoolPrices
 from .pool_prices import search_pool_prices as search_pool_prices
-from .pool_proof import PoolProof as PoolProof
-from .pool_proof import pool_proof as pool_proof
+from .pool_proofs import pool_proof as pool_proof
 from .priced_classes import PricedClasses as PricedClasses
 from .solver import ModeColumnAnswer as ModeColumnAnswer
 from .solver import solve_mode_columns as solve_mode_columns

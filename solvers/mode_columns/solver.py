@@ -23,7 +23,7 @@ from goodalloc.solvers.mode_columns.leftovers import Leftovers
 from goodalloc.solvers.mode_columns.node_filling import NodeFilling
 from goodalloc.solvers.mode_columns.node_units import NodeUnits
 from goodalloc.solvers.mode_columns.pool_prices import FIRST_SAMPLE, search_pool_prices
-from goodalloc.solvers.mode_columns.pool_proof import pool_proof
+from goodalloc.solvers.mode_columns.pool_proofs import pool_proof
 from goodalloc.solvers.mode_columns.priced_classes import PricedClasses
 from goodalloc.solvers.mode_columns.whole_jobs import taken_choices, whole_jobs
 from goodalloc.solvers.mode_columns.worth_search import best_pool_prices
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
     from jaxtyping import Float
 
+    from goodalloc.formulations.mode_rounds.node_prices import PoolProof
     from goodalloc.models.columns.mode_columns import ModeColumns
     from goodalloc.models.columns.utilities_by_mode import ModeColumnUtilities
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.support.array_types import Floats, Indices
     from goodalloc.solvers.mode_columns.choice_pools import PooledChoices
-    from goodalloc.solvers.mode_columns.pool_proof import PoolProof
 
 #: Relative gap of the sample's prices, which only say what costs are relative to.
 SAMPLE_GAP = 1e-3
@@ -132,8 +132,9 @@ def solve_mode_columns(columns: ModeColumns, backend: Backend = "numpy") -> Mode
     bound = fitness_from_cost(found.response.bound, columns.num_jobs, power, reference)
     bound *= 1.0 + 1e-15 * (8.0 + 8.0 * abs(math.log(bound)))
     value = utilities.fitness(allocation)
+    bound = max(bound, value)
     seconds.end("check")
-    gap = max(1.0 - value / bound, 0.0)
+    gap = 1.0 - value / bound
     proof = pool_proof(units, found.prices, worths, reference)
     return ModeColumnAnswer(allocation, value, bound, found.prices, gap, seconds.found, proof)
 

@@ -89,7 +89,9 @@ def solve_in_columns(arguments: argparse.Namespace) -> Output:
         if isinstance(answer, ColumnAnswer):
             write_column_certificate(answer, arguments.file, arguments.certificate)
         else:
-            write_mode_column_certificate(answer, arguments.file, arguments.certificate)
+            write_mode_column_certificate(
+                answer.bound, answer.proof, arguments.file, arguments.certificate
+            )
         text += f"\ncertificate  {arguments.certificate}"
     data = {
         "fitness": answer.fitness,

@@ -58,7 +58,7 @@ def files(folder: Path, columns: ModeColumns) -> tuple[Path, Path, Path]:
     answer = solve_mode_columns(columns)
     write_columns(columns, paths[0])
     paths[1].write_text(csv_text(rows_of(columns, answer.allocation), NAMES), encoding="utf-8")
-    write_mode_column_certificate(answer, paths[0], paths[2])
+    write_mode_column_certificate(answer.bound, answer.proof, paths[0], paths[2])
     return paths
 
 

@@ -8,12 +8,12 @@ pieces of its value function as seeds, at prices in proportion. Where interferen
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from goodalloc.formulations.mode_rounds.mode_choices import node_capacity
+from goodalloc.formulations.mode_rounds.node_prices import NodePrices, PoolProof
 from goodalloc.formulations.mode_rounds.resource_units import price_units
 from goodalloc.models.support.tolerances import ROUNDING
 
@@ -22,48 +22,10 @@ if TYPE_CHECKING:
 
     from jaxtyping import Float
 
+    from goodalloc.formulations.mode_rounds.node_prices import Seeds
     from goodalloc.formulations.mode_rounds.node_values import NodeValue
     from goodalloc.models.support.array_types import Floats, Indices
     from goodalloc.solvers.mode_columns.node_units import NodeUnits
-
-#: Pieces of nodes with their prices: units of every resource, then the price.
-Seeds = list[list[float]]
-
-
-class NodePrices(NamedTuple):
-    """Prices of the pieces of a value function of nodes.
-
-    Attributes
-    ----------
-    pieces, distributed
-        Pieces of every group of nodes; those of distributed jobs, one of which a node may hold.
-    """
-
-    pieces: list[Seeds]
-    distributed: list[Seeds]
-
-
-@dataclass(frozen=True)
-class PoolProof:
-    """Proof of a bound on a round of modes.
-
-    Parameters
-    ----------
-    reference
-        Utility whose cost is 0.
-    units, grid
-        Amount of a unit of every resource, GPUs first: of linear prices and of pieces.
-    resources
-        Price of a unit of every resource of every group of nodes, shape (groups, 1 + resources).
-    values
-        Value functions of nodes.
-    """
-
-    reference: float
-    units: Float[Floats, " demands"]
-    grid: Float[Floats, " demands"]
-    resources: Float[Floats, "groups demands"]
-    values: tuple[NodePrices, ...]
 
 
 def pool_proof(
