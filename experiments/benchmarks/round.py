@@ -83,14 +83,14 @@ def measure(instance: Instance, seconds: float, gap: float) -> dict[str, Any]:
 def measure_together(instances: Sequence[Instance], seconds: float) -> dict[str, Any]:
     """Decide rounds at once, one by one, and exactly; return the row.
 
-    Its seconds are those of one round on average, without making its columns.
+    Its milliseconds are of processor time and of one round on average, without making its columns.
     """
     columns = [RoundColumns.of(instance) for instance in instances]
 
     def timed(decide: Callable[[], list[Any]]) -> tuple[float, list[Any]]:
         begin = time.process_time()
         found = decide()
-        return (time.process_time() - begin) / len(found), found
+        return 1000.0 * (time.process_time() - begin) / len(found), found
 
     together, answers = timed(lambda: solve_many_columns(columns))
     alone, single = timed(lambda: [solve_columns(one) for one in columns])
@@ -101,9 +101,9 @@ def measure_together(instances: Sequence[Instance], seconds: float) -> dict[str,
         "power": instances[0].rules.power,
         "jobs_that_ran": sum(int((one.kind != NEVER_RAN).sum()) for one in columns),
         "models": len({model for one in columns for model in one.kind_models()}),
-        "together_seconds": together,
-        "alone_seconds": alone,
-        "exactly_seconds": exactly,
+        "together_ms": together,
+        "alone_ms": alone,
+        "exactly_ms": exactly,
         "same": all(a.allocation == b.allocation for a, b in zip(answers, single, strict=True)),
         "mean_gap": statistics.fmean(answer.gap for answer in answers),
         "worst_gap": max(answer.gap for answer in answers),

@@ -21,17 +21,15 @@ if TYPE_CHECKING:
 
 
 def require_reader(path: str) -> None:
-    """Refuse a round in columns where it does not exist, or the extra that reads it is missing.
+    """Refuse a round in columns where the extra that reads it is not installed.
 
     Raises
     ------
     ValueError
-        If either is missing; the message says how to install the extra.
+        If it is not; the message says how to install it.
     """
     if path.endswith(PARQUET):
         require_extra("parquet", f"File '{path}'")
-        if not Path(path).exists():
-            raise ValueError(f"File '{path}' does not exist.")
 
 
 def solve_in_columns(arguments: argparse.Namespace) -> Output:
@@ -62,6 +60,8 @@ def solve_in_columns(arguments: argparse.Namespace) -> Output:
     check_target(arguments.out)
     check_target(arguments.certificate)
     check_distinct(arguments.file, arguments.out, arguments.certificate)
+    if not Path(arguments.file).exists():
+        raise ValueError(f"File '{arguments.file}' does not exist.")
     columns = read_columns(arguments.file)
     answer: ColumnAnswer | ModeColumnAnswer
     if isinstance(columns, ModeColumns):

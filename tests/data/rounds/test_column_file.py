@@ -171,7 +171,7 @@ def test_a_round_is_drawn_and_solved_by_two_commands(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["solve", "no.parquet"], "cannot be read as Parquet"),
+        (["solve", "no.parquet"], "does not exist"),
         (["solve", "no.parquet", "--leximin"], "argument --leximin: expected none for a round"),
         (["solve", "no.parquet", "--start", "a.json"], "argument --start: expected none"),
         (["solve", "no.parquet", "--solver", "greedy"], "argument --solver: expected none"),
