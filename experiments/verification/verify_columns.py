@@ -60,10 +60,15 @@ def verify_columns(table: Any, digest: str, rows: Any, certificate: Any) -> Any:
     certificate
         Content of its file.
     """
+    return guarded(lambda: judge(read_columns(table), digest, rows, certificate))
+
+
+def guarded(judged: Any) -> Any:
+    """Return a verdict; any malformed file gives one with a sentence, never a traceback."""
     try:
         with np.errstate(all="ignore"):
-            return judge(read_columns(table), digest, rows, certificate)
-    except Exception as error:  # any malformed file gives a sentence, never a traceback
+            return judged()
+    except Exception as error:
         text = " ".join(f"{error}".split()) or f"{type(error).__name__}."
         return verify.Verdict(False, (text,))
 
@@ -71,22 +76,35 @@ def verify_columns(table: Any, digest: str, rows: Any, certificate: Any) -> Any:
 def judge(r: Any, digest: str, rows: Any, certificate: Any) -> Any:
     """Check as `verify_columns`, but raise an error if a file is malformed."""
     require(not r.jobs[0].modes[0], "Round: its jobs have modes; expected verify_mode_columns.py.")
-    known = ["format", "version", "kind", "digest", "bound", "reference", "price"]
+    claimed = claimed_bound(certificate, digest, "columns", ["price"])
+    set_utilities(r)
+    job, node, gpus = read_allocation(r, rows)
+
+    def value() -> float:
+        check_allocation(r, job, node, gpus)
+        return float(verify.power_mean(allocated(r, job, node, gpus), r.power))
+
+    return verdict(value, prove(r, certificate, claimed), claimed)
+
+
+def claimed_bound(certificate: Any, digest: str, kind: str, own: list[str]) -> float:
+    """Return the bound of a certificate; refuse one of another round or kind, or other keys."""
+    known = ["format", "version", "kind", "digest", "bound", "reference", *own]
     require(type(certificate) is dict, "Certificate: expected an object.")
     require(sorted(certificate) == sorted(known), f"Certificate: expected the keys {known}.")
     stated = [certificate[key] for key in known[:3]]
-    require(stated == ["goodalloc-certificate", 1, "columns"], "Certificate: of another kind.")
+    require(stated == ["goodalloc-certificate", 1, kind], "Certificate: of another kind.")
     require(certificate["digest"] == digest, "Certificate: its digest is not that of the round.")
-    claimed = verify_round.checked("Certificate: bound", certificate["bound"], "float+")
-    set_utilities(r)
-    job, node, gpus = read_allocation(r, rows)
+    return float(verify_round.checked("Certificate: bound", certificate["bound"], "float+"))
+
+
+def verdict(worth: Any, proved: float, claimed: float) -> Any:
+    """Return the verdict on an allocation, whose worth is an error if it breaks a rule."""
     reasons, value = [], 0.0
     try:
-        check_allocation(r, job, node, gpus)
-        value = verify.power_mean(allocated(r, job, node, gpus), r.power)
+        value = worth()
     except ValueError as error:
         reasons.append(str(error))
-    proved = prove(r, certificate, claimed)
     bound = max(proved, value * (1 + 3 * verify.ERROR))
     if not bound <= claimed:
         reasons.append(f"A bound of {bound!r} is proved; {claimed!r} is claimed.")

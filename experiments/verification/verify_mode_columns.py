@@ -29,8 +29,8 @@ require = verify_round.require
 #: Choices that are looked at together.
 CHUNK = 4_000_000
 
-#: Keys of a certificate.
-KEYS = ["format", "version", "kind", "digest", "bound", "reference", "units", "grid", "prices"]
+#: Keys of a certificate that those of rounds without modes lack.
+OWN_KEYS = ["units", "grid", "prices"]
 
 
 def verify_mode_columns(table: Any, digest: str, rows: Any, certificate: Any) -> Any:
@@ -47,38 +47,21 @@ def verify_mode_columns(table: Any, digest: str, rows: Any, certificate: Any) ->
     certificate
         Content of its file.
     """
-    try:
-        with np.errstate(all="ignore"):
-            return judge(read_modes(table), digest, rows, certificate)
-    except Exception as error:  # any malformed file gives a sentence, never a traceback
-        text = " ".join(f"{error}".split()) or f"{type(error).__name__}."
-        return verify.Verdict(False, (text,))
+    return columns_checker.guarded(lambda: judge(read_modes(table), digest, rows, certificate))
 
 
 def judge(r: Any, digest: str, rows: Any, certificate: Any) -> Any:
     """Check as `verify_mode_columns`, but raise an error if a file is malformed."""
-    require(type(certificate) is dict, "Certificate: expected an object.")
-    require(sorted(certificate) == sorted(KEYS), f"Certificate: expected the keys {KEYS}.")
-    stated = [certificate[key] for key in KEYS[:3]]
-    right = stated == ["goodalloc-certificate", 1, "mode-columns"]
-    require(right, "Certificate: of another kind.")
-    require(certificate["digest"] == digest, "Certificate: its digest is not that of the round.")
-    claimed = verify_round.checked("Certificate: bound", certificate["bound"], "float+")
+    claimed = columns_checker.claimed_bound(certificate, digest, "mode-columns", OWN_KEYS)
     set_utilities(r)
     job, node, gpus = columns_checker.read_allocation(r, rows)
     mode = modes_of_jobs(r, rows)
-    reasons, value = [], 0.0
-    try:
+
+    def value() -> float:
         check_allocation(r, job, node, gpus, mode)
-        value = verify.power_mean(allocated(r, job, node, gpus, mode), r.power)
-    except ValueError as error:
-        reasons.append(str(error))
-    bound = max(prove(r, certificate), value * (1 + 3 * verify.ERROR))
-    if not bound <= claimed:
-        reasons.append(f"A bound of {bound!r} is proved; {claimed!r} is claimed.")
-    found = value or math.nan
-    numbers = (found, 3 * verify.ERROR * found, bound, claimed, 1 - found / bound)
-    return verify.Verdict(not reasons, tuple(reasons), value > 0, *numbers)
+        return float(verify.power_mean(allocated(r, job, node, gpus, mode), r.power))
+
+    return columns_checker.verdict(value, prove(r, certificate), claimed)
 
 
 def read_modes(table: Any) -> Any:
