@@ -179,8 +179,8 @@ def picture_format(text: str) -> str:
     return text
 
 
-def add_groups(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of groups of nodes and their cores."""
+def add_groups(parser: argparse.ArgumentParser, *, cores: bool = True) -> None:
+    """Add the arguments of groups of nodes, and of their `cores` where these count."""
     parser.add_argument(
         "--group",
         type=group,
@@ -189,6 +189,9 @@ def add_groups(parser: argparse.ArgumentParser) -> None:
         help="a group of nodes, in place of --nodes and --gpus-per-node; repeatable; with types of "
         "GPU (t4, a100, rtx2080ti) every job may run on any of them",
     )
+    parser.set_defaults(cores=None)
+    if not cores:
+        return
     parser.add_argument(
         "--cores",
         type=number(0.0),
@@ -214,13 +217,13 @@ def uniform_size(arguments: argparse.Namespace) -> tuple[int, int]:
     return arguments.nodes or 16, arguments.gpus_per_node or 4
 
 
-def add_cluster(parser: argparse.ArgumentParser) -> None:
+def add_cluster(parser: argparse.ArgumentParser, *, cores: bool = True) -> None:
     """Add the arguments of the cluster over time and of its rounds."""
     parser.add_argument("--nodes", type=whole(1), help="number of nodes (default: 16)")
     parser.add_argument(
         "--gpus-per-node", type=gpus_per_node, help="GPUs of each node (default: 4)"
     )
-    add_groups(parser)
+    add_groups(parser, cores=cores)
     parser.add_argument(
         "--interval", type=whole(1), default=60, help="seconds between decisions (default: 60)"
     )

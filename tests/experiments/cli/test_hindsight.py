@@ -264,7 +264,7 @@ def test_late_jobs_and_the_makespan_are_bounded_and_verified(
     ("given", "words"),
     [
         (["--restart-delay", "0"], "a restart takes 0 s; expected whole seconds, at least 1"),
-        (["--cores", "8"], "it has 8 of cpu a node; expected GPUs only"),
+        (["--cores", "8"], "unrecognized arguments: --cores"),
         (["missing.csv"], "missing.csv' does not exist"),
         (["--steps", "0"], "--steps"),
         (["--price-interval", "0"], "--price-interval"),
