@@ -115,11 +115,8 @@ def _stale() -> Output:
             rows.append({"result": name, "why": why, "minutes": minutes, "command": origin.command})
     for name in ENTRIES:
         if name not in stored:
-            minutes = ENTRIES[name].minutes or ""
             command = f"goodalloc reproduce {name} --store"
-            rows.append(
-                {"result": name, "why": "never stored", "minutes": minutes, "command": command}
-            )
+            rows.append({"result": name, "why": "never stored", "minutes": "", "command": command})
     if not rows:
         return Output(f"no stored result is older than its code\n{_took()}", rows)
     text = text_table(rows, ("result", "why", "minutes", "command"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -180,9 +179,7 @@ def _origin_row(name: str) -> Mapping[str, str]:
 
 
 def whole_minutes(name: str) -> float | None:
-    """Return the processor minutes of a whole run of a study; None if it was never measured.
-
-    They are those of the stored result, or else those of the catalogue.
+    """Return the processor minutes that the stored result of a study took; None if there is none.
 
     Examples
     --------
@@ -190,11 +187,9 @@ def whole_minutes(name: str) -> float | None:
     >>> whole_minutes("table2") > 1.0
     True
     """
-    path = results_folder(name) / f"{name}.json"
-    if not path.is_file():
-        return ENTRIES[name].minutes
-    seconds: float = json.loads(path.read_text(encoding="utf-8"))["processor_seconds"]
-    return seconds / 60.0
+    if not (results_folder(name) / f"{name}.json").is_file():
+        return None
+    return stored_result(name).origin.processor_seconds / 60.0
 
 
 def stored_names() -> tuple[str, ...]:

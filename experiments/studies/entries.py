@@ -1,4 +1,4 @@
-"""Entries of the catalogue: title, place and minutes of every study."""
+"""Entries of the catalogue: title and place of every study."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ PUBLISHED: Mapping[str, Entry] = {
     "table3": Entry(
         "Table 3: hyper-parameter search (digits for CIFAR-10)",
         "pollux.hyperparameter_table:TABLE_3",
-        minutes=15,
     ),
     "fig8a": Entry("Figure 8a: load", "pollux.published_cases:FIGURE_8A"),
     "fig8b": Entry("Figure 8b: scheduling interval", "pollux.published_cases:FIGURE_8B"),
@@ -128,34 +127,28 @@ OTHERS: Mapping[str, Entry] = {
     "synergy": Entry(
         "Synergy (OSDI'22): TUNE, greedy and proportional allocation against OPT",
         "sia_and_synergy.synergy_gap:SYNERGY",
-        minutes=1,
     ),
     "sia": Entry(
         "Sia on three types of GPU, and Pollux with and without types",
         "sia_and_synergy.sia_replay:SIA_REPLAY",
-        minutes=12,
     ),
     "sia-gavel": Entry(
         "Gavel on three types of GPU, rule by rule to that of Sia's simulator",
         "sia_and_synergy.sia_gavel:SIA_GAVEL",
-        minutes=8,
     ),
     "mixed": Entry(
         "Two types of GPU and few cores: co-adapted, by shares, by Synergy-TUNE",
         "comparisons.mixed_cluster:MIXED_CLUSTER",
-        minutes=15,
         clocked=("decision_ms", "worst_decision_ms"),
     ),
     "restrictions": Entry(
         "What Sia's shapes, rounding and later placement cost a round",
         "sia_and_synergy.sia_restrictions:RESTRICTIONS",
-        minutes=7,
         clocked=("placed_seconds",),
     ),
     "openb": Entry(
         "openb: GPUs allocated from a batch of pods (ATC'23, Figure 9a)",
         "comparisons.openb:OPENB",
-        minutes=3,
         clocked=("seconds",),
     ),
     "slaq": Entry(
@@ -170,7 +163,6 @@ OTHERS: Mapping[str, Entry] = {
     "hesrpt": Entry(
         "heSRPT: the least flow time of jobs with a power-law speedup, and other ways to share",
         "classical.hesrpt:HESRPT",
-        minutes=0.6,
     ),
     "themis": Entry(
         "Themis's auctions beside exact finish-time fairness",
@@ -180,44 +172,36 @@ OTHERS: Mapping[str, Entry] = {
     "family": Entry(
         "family: all policies on one workload, judged by three objectives",
         "hindsight.family:THE_FAMILY",
-        minutes=30,
         clocked=("decision_ms",),
     ),
     "gavel": Entry(
         "gavel: policies that know types of GPU beside those that do not, on Gavel's throughputs",
         "gavel.replay:GAVEL",
-        minutes=15,
     ),
     "gavel-cost": Entry(
         "gavel-cost: dollars and deadlines under Gavel's policies",
         "gavel.cost:GAVEL_COST",
-        minutes=8,
     ),
     "gavel-levels": Entry(
         "gavel-levels: entities beside their weights under Gavel's hierarchical fairness",
         "gavel.levels:GAVEL_LEVELS",
-        minutes=0.5,
     ),
     "gavel-load": Entry(
         "gavel-load: what knowing the types of GPU is worth by the load, over thousands of jobs",
         "gavel.load_sweep:GAVEL_LOAD",
-        minutes=3,
     ),
     "gavel-packing": Entry(
         "gavel-packing: jobs that share GPUs in pairs beside jobs alone, on Gavel's throughputs",
         "gavel.packing:PACKING",
-        minutes=10,
     ),
     "time-shares": Entry(
         "time-shares: Gavel's programs exactly, by bisection, and split as by POP",
         "gavel.time_share_gap:TIME_SHARES",
-        minutes=2,
         clocked=("solve_seconds", "longest_seconds", "build_seconds"),
     ),
     "hindsight-types": Entry(
         "hindsight-types: Sia, and Pollux with and without types, above the bound on any schedule",
         "hindsight.types_above_bound:TYPES",
-        minutes=6,
     ),
     "hindsight-growth": Entry(
         "hindsight-growth: time and memory of bound and schedule with hindsight, up to 5,000 jobs",
@@ -237,59 +221,48 @@ OTHERS: Mapping[str, Entry] = {
     "themis-auctions": Entry(
         "Themis's auction: payments and lies",
         "classical.themis_auctions:THEMIS_AUCTIONS",
-        minutes=0.5,
         clocked=("auction_seconds", "program_seconds"),
     ),
     "profile-fits": Entry(
         "Errors of the shipped models over the measurements that they were fitted to",
         "training.profile_fits:PROFILE_FITS",
-        minutes=0.1,
     ),
     "gpu-profiles": Entry(
         "What a GPU trains at: measured profiles of trainings of real size",
         "training.gpu_profiles:GPU_PROFILES",
-        minutes=0.1,
     ),
     "profile-parts": Entry(
         "Errors of fitted steps by the number of configurations: whole steps, or their parts, too",
         "training.profile_parts:PROFILE_PARTS",
-        minutes=3,
     ),
     "predictability": Entry(
         "AITurbo (HPDC'21): predictable and unpredictable jobs told apart, by what is known when",
         "predictability.study:PREDICTABILITY",
-        minutes=4,
     ),
     "step-times": Entry(
         "step-times: seconds of a step with parameter servers (EuroSys'18, HPDC'21; data of DL2)",
         "parameter_servers.step_time_prediction:STEP_TIMES",
-        minutes=0.2,
     ),
     "step-bandwidth": Entry(
         "step-bandwidth: seconds of a step with parameter servers by bandwidth (HPDC'21)",
         "parameter_servers.step_bandwidth:STEP_BANDWIDTH",
-        minutes=0.1,
     ),
     "exchange": Entry(
         "AITurbo's exchange and Optimus's greedy against the exact optimum",
         "parameter_servers.exchange_gap:EXCHANGE",
-        minutes=2.5,
     ),
     "overheads": Entry(
         "overheads: restarts and profiling with parameter servers, measured on this machine "
         "(HPDC'21)",
         "parameter_servers.overheads:OVERHEADS",
-        minutes=7,
     ),
     "aiturbo-replay": Entry(
         "AITurbo (HPDC'21) against others, by the share of unpredictable jobs",
         "parameter_servers.aiturbo_replay:AITURBO_REPLAY",
-        minutes=40,
     ),
     "aiturbo-conditions": Entry(
         "AITurbo (HPDC'21) over the better baseline, by network, GPUs, requests, size and losses",
         "parameter_servers.aiturbo_conditions:AITURBO_CONDITIONS",
-        minutes=7,
     ),
     "gandiva": Entry(
         "Gandiva: slices, pairs of jobs on GPUs that they share, migration, growth, affinity",
@@ -304,30 +277,25 @@ OTHERS: Mapping[str, Entry] = {
     "making-room": Entry(
         "Room for a gang on fragmented clusters: fewest moves, and least loss by stopping jobs",
         "comparisons.making_room:MAKING_ROOM",
-        minutes=1,
         clocked=("exact_seconds", "greedy_seconds"),
     ),
     "library": Entry(
         "Solvers on the core of the library of rounds",
         "library.first_rows:FIRST_ROWS",
-        minutes=30,
         clocked=("solver_seconds",),
     ),
     "library-rounds": Entry(
         "What the library of rounds holds, by origin and class",
         "library.contents:CONTENTS",
-        minutes=0.1,
     ),
     "library-ablation": Entry(
         "What each part of the exact road is worth, on rounds of the library",
         "library.ablation:ABLATION",
-        minutes=8,
         clocked=("solver_seconds",),
     ),
     "topology": Entry(
         "Rounds on trees of racks and pods: exact decisions beside the placements of Kubernetes",
         "topology.on_trees:ON_TREES",
-        minutes=4,
         clocked=("table_seconds", "exact_seconds", "certified_bound", "certificate_seconds"),
     ),
     "tree-replays": Entry(
@@ -337,13 +305,11 @@ OTHERS: Mapping[str, Entry] = {
     "arena": Entry(
         "Jobs that choose execution plans: Arena beside Sia, Gavel and exact decisions",
         "plans.arena_replay:ARENA",
-        minutes=14,
         clocked=("decision_ms", "worst_decision_ms"),
     ),
     "llm-times": Entry(
         "llm-times: steps of language models on up to 512 GPUs, fitted and measured",
         "plans.llm_times:LLM_TIMES",
-        minutes=0.1,
     ),
     "traces": Entry(
         "published traces of rigid jobs under every policy that keeps the users' GPUs",
@@ -356,17 +322,14 @@ TRAININGS: Mapping[str, Entry] = {
     "digits-efficiency": Entry(
         "digits-efficiency: statistical efficiency predicted and measured, training on digits here",
         "training.digits_efficiency:DIGITS_EFFICIENCY",
-        minutes=7,
     ),
     "adaptive-batch": Entry(
         "adaptive-batch: seconds to a validation target, adaptive and fixed batch sizes, on this "
         "machine",
         "training.adaptive_batch:ADAPTIVE_BATCH",
-        minutes=22,
     ),
     "elastic": Entry(
         "elastic: real jobs under a live scheduler, two slots of this machine",
         "training.elastic:ELASTIC",
-        minutes=9,
     ),
 }

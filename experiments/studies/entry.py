@@ -20,15 +20,12 @@ class Entry:
         That of the study.
     path
         ``room.module:NAME`` under `goodalloc.experiments.studies`.
-    minutes
-        Minutes of a whole run by one worker, or of processor time; None if not measured.
     clocked
         Columns with seconds of a clock, which differ between runs.
     """
 
     title: str
     path: str
-    minutes: float | None = None
     clocked: tuple[str, ...] = ()
 
     @property

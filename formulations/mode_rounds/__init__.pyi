@@ -12,7 +12,6 @@ from .node_items import Items as Items
 from .node_items import NodeClasses as NodeClasses
 from .node_items import node_classes as node_classes
 from .node_items import without_stays as without_stays
-from .node_prices import NodePrices as NodePrices
 from .node_prices import PoolProof as PoolProof
 from .node_values import NodeValue as NodeValue
 from .node_values import beside as beside

@@ -8,28 +8,13 @@ the sum of the least cost and payment of each, less the value of all nodes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
+    from goodalloc.formulations.mode_rounds.node_values import NodeValue
     from goodalloc.models.support.array_types import Floats
-
-#: Pieces of nodes with their prices: units of every resource, then the price.
-Seeds = list[list[float]]
-
-
-class NodePrices(NamedTuple):
-    """Prices of the pieces of a value function of nodes.
-
-    Attributes
-    ----------
-    pieces, distributed
-        Pieces of every group of nodes; those of distributed jobs, one of which a node may hold.
-    """
-
-    pieces: list[Seeds]
-    distributed: list[Seeds]
 
 
 @dataclass(frozen=True)
@@ -45,11 +30,11 @@ class PoolProof:
     resources
         Price of a unit of every resource of every group of nodes, shape (groups, 1 + resources).
     values
-        Value functions of nodes.
+        Weight and value function of every group of nodes, of each price of pieces.
     """
 
     reference: float
     units: Float[Floats, " demands"]
     grid: Float[Floats, " demands"]
     resources: Float[Floats, "groups demands"]
-    values: tuple[NodePrices, ...]
+    values: tuple[tuple[float, tuple[NodeValue, ...]], ...]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from goodalloc.models.support.array_types import Floats
 
-#: Jobs of the rounds whose utilities are computed together: few enough to stay in memory.
+#: About how many jobs have their utilities computed together: few enough to stay in memory.
 MOST_JOBS = 1_000_000
 
 
@@ -52,14 +52,14 @@ def utilities_of_many(rounds: Sequence[RoundColumns]) -> list[ColumnUtilities]:
     >>> bool((found[2].best(jobs) == column_utilities(rounds[2]).best(jobs)).all())
     True
     """
-    alike: defaultdict[Hashable, list[list[int]]] = defaultdict(list)
+    alike: defaultdict[Hashable, list[int]] = defaultdict(list)
+    jobs: defaultdict[Hashable, int] = defaultdict(int)
     for index, one in enumerate(rounds):
-        parts = alike[one.cluster, one.rules, one.fair_share, one.most_replicas]
-        if not parts or sum(rounds[part].num_jobs for part in parts[-1]) > MOST_JOBS:
-            parts.append([])
-        parts[-1].append(index)
+        key = one.cluster, one.rules, one.fair_share, one.most_replicas
+        jobs[key] += one.num_jobs
+        alike[*key, jobs[key] // MOST_JOBS].append(index)
     found: dict[int, ColumnUtilities] = {}
-    for group in (part for parts in alike.values() for part in parts):
+    for group in alike.values():
         found |= zip(group, _side_by_side([rounds[index] for index in group]), strict=True)
     return [found[index] for index in range(len(rounds))]
 

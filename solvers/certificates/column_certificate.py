@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.json_file import dump, pack_number
 from goodalloc.formulations.certificates.certificate import MARGIN
-from goodalloc.solvers.certificates.certificate_file import CERTIFICATE_FORMAT, VERSION
+from goodalloc.formulations.certificates.prices import Prices, WeightedValues
+from goodalloc.solvers.certificates.certificate_file import (
+    CERTIFICATE_FORMAT,
+    VERSION,
+    prices_to_dict,
+)
 
 if TYPE_CHECKING:
     import os
@@ -90,17 +95,12 @@ def write_mode_column_certificate(
     >>> '"kind": "mode-columns"' in Path("proof.json").read_text()
     True
     """
-    prices: Document = {"resources": proof.resources.tolist()}
-    values = [
-        {name: seeds for name, seeds in one._asdict().items() if any(seeds)} for one in proof.values
-    ]
-    if any(values):
-        prices["values"] = [one for one in values if one]
+    values = tuple(WeightedValues(*one) for one in proof.values)
     document = _stated("mode-columns", bound, round_file) | {
         "reference": pack_number(proof.reference),
         "units": proof.units.tolist(),
         "grid": proof.grid.tolist(),
-        "prices": prices,
+        "prices": prices_to_dict(Prices(proof.resources, values)),
     }
     write_atomically(path, dump(document) + "\n")
 

@@ -8,12 +8,14 @@ pieces of its value function as seeds, at prices in proportion. Where interferen
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from goodalloc.formulations.mode_rounds.mode_choices import node_capacity
-from goodalloc.formulations.mode_rounds.node_prices import NodePrices, PoolProof
+from goodalloc.formulations.mode_rounds.node_prices import PoolProof
+from goodalloc.formulations.mode_rounds.node_values import node_value
 from goodalloc.formulations.mode_rounds.resource_units import price_units
 from goodalloc.models.support.tolerances import ROUNDING
 
@@ -22,9 +24,8 @@ if TYPE_CHECKING:
 
     from jaxtyping import Float
 
-    from goodalloc.formulations.mode_rounds.node_prices import Seeds
     from goodalloc.formulations.mode_rounds.node_values import NodeValue
-    from goodalloc.models.support.array_types import Floats, Indices
+    from goodalloc.models.support.array_types import Floats
     from goodalloc.solvers.mode_columns.node_units import NodeUnits
 
 
@@ -58,28 +59,18 @@ def pool_proof(
     prototype = columns.prototype
     unit, _, _ = price_units(prototype.mode_demand, node_capacity(prototype))
     each = pooled[:, :amounts] * unit / np.where(total > 0.0, total, np.inf)
+    no_pieces = np.zeros((0, amounts), dtype=np.int64)
+    worthless = node_value(no_pieces, np.zeros(0), (1,) * amounts)
     values = []
     if avoided:
-        nothing = np.zeros((1, amounts), dtype=np.int64)  # a piece of any size
         price = pooled[:, amounts] / np.bincount(units.node_type, minlength=types)
-        alone = [_seeds(nothing, price[[code]]) for code in group_type]
-        values.append(NodePrices([[] for _ in group_type], alone))
+        any_size = np.zeros((1, amounts), dtype=np.int64)
+        alone = [
+            replace(worthless, extra=any_size, extra_worth=price[[code]]) for code in group_type
+        ]
+        values.append((1.0, tuple(alone)))
     for (code, value), price in zip(worths, prices[pooled.size :].tolist(), strict=True):
         own = units.capacity[units.node_type == code]
         weight = price / (float(value.shared(own).sum()) * (1.0 + ROUNDING) or 1.0)
-        pieces = _seeds(value.size, value.worth * weight)
-        extra = _seeds(value.extra, value.extra_worth * weight)
-        own_groups = (group_type == code).tolist()
-        values.append(
-            NodePrices(
-                [pieces if own else [] for own in own_groups],
-                [extra if own else [] for own in own_groups],
-            )
-        )
+        values.append((weight, tuple(value if one == code else worthless for one in group_type)))
     return PoolProof(reference, unit, units.grid.unit, each[group_type], tuple(values))
-
-
-def _seeds(units: Indices, price: Floats) -> Seeds:
-    """Return pieces with a price."""
-    rows = zip(units.tolist(), price.tolist(), strict=True)
-    return [[*size, worth] for size, worth in rows if worth > 0.0]

@@ -25,6 +25,7 @@ from goodalloc.solvers.certificates.column_certificate import write_mode_column_
 from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.mode_columns.solver import solve_mode_columns
 from tests.experiments.verification.test_verify import FILES
+from tests.experiments.verification.test_verify_columns import RULES, lower_bound, set_key
 from tests.solvers.mode_columns.test_solve_mode_columns import POWERS, STATES, small_round
 
 if TYPE_CHECKING:
@@ -34,13 +35,6 @@ if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Allocation
 
 pytest.importorskip("pyarrow", reason="rounds in columns are read by pyarrow")
-
-RULES: tuple[dict[str, Any], ...] = (
-    {},
-    {"fair_share": "packed", "speedup_scale": "job"},
-    {"restart_penalty": "running", "fair_share": "one_gpu", "batch_search": "grid"},
-    {"interference_avoidance": False, "max_nodes_per_job": 2, "floor": 0.0, "idle_utility": 0.01},
-)
 
 NAMES = ("job", "node", "gpus", "mode")
 
@@ -135,11 +129,6 @@ def test_no_prices_prove_a_bound_below_the_optimum(seed: int, tmp_path: Path) ->
         assert said.verified == (said.bound <= claim["bound"])
 
 
-def lower_bound(document: dict[str, Any]) -> None:
-    """Claim too low a bound."""
-    document["bound"] *= 1 - 1e-6
-
-
 def half_prices(document: dict[str, Any]) -> None:
     """Ask for half of what GPUs and resources cost."""
     rows = document["prices"]["resources"]
@@ -149,11 +138,6 @@ def half_prices(document: dict[str, Any]) -> None:
 def no_pieces(document: dict[str, Any]) -> None:
     """Leave out what nodes are worth."""
     document["prices"].pop("values")
-
-
-def set_key(key: str, value: object) -> Callable[[dict[str, Any]], None]:
-    """Set a key of the certificate."""
-    return lambda document: document.update({key: value})
 
 
 @pytest.mark.parametrize(
