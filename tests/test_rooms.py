@@ -80,6 +80,7 @@ ROOMS = {
         "gavel",
         "shared_gpus",
         "hindsight",
+        "hindsight_schedules",
         "foresight",
         "plans",
         "making_room",

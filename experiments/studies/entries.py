@@ -112,6 +112,11 @@ STUDIES: Mapping[str, Entry] = {
         "bound",
         "hindsight.placed_replays:PLACED_REPLAYS",
     ),
+    "hindsight-schedules": Entry(
+        "hindsight-schedules: ways to an ideal schedule, from rules of thumb to exact windows",
+        "hindsight.schedules:SCHEDULES",
+        clocked=("seconds", "solved", "unsolved", "improved"),
+    ),
     "advantage": Entry(
         "Shares of batch sizes, knowledge and scheduling in Pollux's advantage",
         "comparisons.advantage:ADVANTAGE",

@@ -44,6 +44,7 @@ DRAWABLE = (
     "hindsight-objectives",
     "hindsight-relaxations",
     "hindsight-replays",
+    "hindsight-schedules",
     "advantage",
     "synergy",
     "sia",
