@@ -86,6 +86,10 @@ STUDIES: Mapping[str, Entry] = {
         "comparisons.pollux_overheads:OVERHEADS_POLLUX",
         clocked=("clocked", "clocked_least", "clocked_greatest"),
     ),
+    "experience-fits": Entry(
+        "What jobs measure in a day, and fits of their models, by what they know at the start",
+        "comparisons.counted_fits:COUNTED_FITS",
+    ),
     "similar-jobs": Entry(
         "Step times predicted from jobs of other applications, one left out at a time",
         "comparisons.similar_jobs:SIMILAR_JOBS",

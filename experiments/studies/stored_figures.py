@@ -39,6 +39,7 @@ DRAWABLE = (
     "equal-terms",
     "overheads-pollux",
     "similar-jobs",
+    "experience-fits",
     "hindsight",
     "hindsight-loads",
     "hindsight-objectives",

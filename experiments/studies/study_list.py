@@ -13,8 +13,8 @@ what:
   Pollux's paper    artifact, table2, table3, fig1, fig2, fig3, fig5, fig6, fig7, fig8a, fig8b,
                     fig8c, fig9; pollux
   its questions     exactness, disturbances, scale, objectives, remaining-time, knowledge,
-                    experience, noise, noisy-decisions, tie-rules, similar-jobs, genetic-budgets,
-                    equal-terms, advantage, overheads-pollux (up to hours each)
+                    experience, experience-fits, noise, noisy-decisions, tie-rules, similar-jobs,
+                    genetic-budgets, equal-terms, advantage, overheads-pollux (up to hours each)
   hindsight         hindsight, hindsight-loads, hindsight-objectives, hindsight-relaxations,
                     hindsight-replays, hindsight-schedules, hindsight-types, hindsight-growth;
                     hindsight-all (these and family)
