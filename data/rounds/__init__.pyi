@@ -12,6 +12,7 @@ from .column_rounds import generate_columns as generate_columns
 from .drawn_jobs import State as State
 from .equipped import equip as equip
 from .equipped import mode_name as mode_name
+from .following_round import following_round as following_round
 from .generator import generate as generate
 from .mode_column_rounds import generate_mode_columns as generate_mode_columns
 from .mode_column_rounds import three_types as three_types

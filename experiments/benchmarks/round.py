@@ -8,7 +8,9 @@ by one price that comes first (`solvers/exact/by_price.py`), on the same instanc
 given beside wall time, as other work of the machine affects it less.
 
 With ``--together 1,10,100`` a row is so many rounds of one size, power and state instead, decided
-at once (`solve_many_columns`), one by one (`solve_columns`), and exactly (`highs`).
+at once (`solve_many_columns`), one by one (`solve_columns`), and exactly (`highs`). With
+``--following 500`` it is so many rounds one after the other, of which jobs end and begin
+(`following_round`), each decided from nothing (`solve_columns`), and some exactly.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from goodalloc.data.rounds.column_rounds import generate_columns
+from goodalloc.data.rounds.following_round import following_round
 from goodalloc.data.rounds.generator import generate
 from goodalloc.experiments.benchmarks.measurements import ended_by_control_c, peak_gib
 from goodalloc.experiments.reporting.plots import plot_scaling, save
@@ -44,6 +48,9 @@ SIZES = "160x16x4,160x64x4,160x16x8,500x128x4,500x128x8,2000x512x4,10000x2500x4"
 POWERS = (1.0, 0.0, -1.0, -10.0, -math.inf)
 #: States of the generator.
 STATES = ("cold", "disturbed", "settled")
+#: Probabilities of a job to end in a round, deviations of models of jobs of their own, and one of
+#: how many rounds that follow each other is decided exactly, too.
+ENDS, OWN, EXACTLY = (0.01, 0.1), (0.0, 0.1), 25
 
 
 def measure(instance: Instance, seconds: float, gap: float) -> dict[str, Any]:
@@ -110,6 +117,51 @@ def measure_together(instances: Sequence[Instance], seconds: float) -> dict[str,
     }
 
 
+def measure_following(
+    size: str, power: float, rounds: int, ends: float, own: float
+) -> dict[str, Any]:
+    """Decide rounds one after the other from nothing, some exactly, too; return the row.
+
+    Its milliseconds are of one round, without making its columns.
+    """
+    jobs, nodes, gpus = (int(part) for part in size.split("x"))
+    columns = generate_columns(
+        0, jobs, nodes, gpus, state="running", rules=Rules(power=power), own=own
+    )
+    solve_columns(columns)  # compiles
+    wall, processor, exactly, gaps, differences = [], [], [], [0.0], [0.0]
+    for index in range(rounds):
+        begin, clock = time.process_time(), time.perf_counter()
+        answer = solve_columns(columns)
+        processor.append(1000.0 * (time.process_time() - begin))
+        wall.append(1000.0 * (time.perf_counter() - clock))
+        gaps.append(answer.gap)
+        if index % EXACTLY == 0:
+            instance, begin = columns.instance(), time.process_time()
+            best = solve(instance, "highs")
+            exactly.append(1000.0 * (time.process_time() - begin))
+            differences.append(1.0 - answer.fitness / best.fitness)
+        columns = following_round(columns, answer.allocation, index, ends=ends, own=own)
+    return {
+        "size": size,
+        "power": power,
+        "ends": ends,
+        "own": own,
+        "rounds": rounds,
+        "jobs": jobs,
+        "models": columns.num_kinds,
+        "median_ms": statistics.median(wall),
+        "worst_ms": max(wall),
+        "processor_median_ms": statistics.median(processor),
+        "processor_worst_ms": max(processor),
+        "worst_gap": max(gaps),
+        "exact_rounds": len(exactly),
+        "exact_median_ms": statistics.median(exactly),
+        "exact_worst_ms": max(exactly),
+        "worst_difference": max(differences),
+    }
+
+
 def _warm_up() -> float:
     """Compile the utility table once; return the seconds."""
     begin = time.perf_counter()
@@ -136,6 +188,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="limit of one solve")
     parser.add_argument("--gap", type=float, default=1e-9)
     parser.add_argument("--together", help="numbers of rounds that are decided at once, by commas")
+    parser.add_argument("--following", type=int, help="rounds that follow each other")
     parser.add_argument("--out", type=Path, default=Path("results/bench_round.csv"))
     arguments = parser.parse_args(argv)
     sys.stdout.write(f"compilation: {_warm_up():.2f} s\n")
@@ -143,6 +196,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     if arguments.together is not None:
         return _together(arguments)
+    if arguments.following is not None:
+        return _following(arguments)
     with arguments.out.open("w", newline="") as file:
         writer: csv.DictWriter[str] | None = None
         for size, state, power, seed in _instances(arguments):
@@ -184,13 +239,34 @@ def _together(arguments: argparse.Namespace) -> int:
                     drawn = [_drawn(size, state, power, seed) for seed in range(count)]
                     row = {"size": size, "state": state}
                     rows.append(row | measure_together(drawn, arguments.seconds))
-                    told = [f"{name}={value}" for name, value in rows[-1].items()]
-                    sys.stdout.write(" ".join(told) + "\n")
-    with arguments.out.open("w", newline="") as file:
+                    _tell(rows[-1])
+    return _written(rows, arguments.out)
+
+
+def _following(arguments: argparse.Namespace) -> int:
+    """Measure rounds that follow each other, and write the CSV."""
+    rows = []
+    for size in arguments.sizes.split(","):
+        for power in map(float, arguments.powers.split(",")):
+            for ends in ENDS:
+                for own in OWN:
+                    rows.append(measure_following(size, power, arguments.following, ends, own))
+                    _tell(rows[-1])
+    return _written(rows, arguments.out)
+
+
+def _tell(row: dict[str, Any]) -> None:
+    """Print a row."""
+    sys.stdout.write(" ".join(f"{name}={value}" for name, value in row.items()) + "\n")
+
+
+def _written(rows: list[dict[str, Any]], path: Path) -> int:
+    """Write the CSV."""
+    with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    sys.stdout.write(f"written: {arguments.out}\n")
+    sys.stdout.write(f"written: {path}\n")
     return 0
 
 
