@@ -553,6 +553,10 @@ ARGUMENTS: list[tuple[list[str], str]] = [
         ],
         "'autoscaling-goodput' knows GPUs only and the nodes have t4",
     ),
+    (
+        ["measure", "perceptron", "--replicas", "4096", "--out", "FOLDER/m.csv"],
+        "--replicas: got 4096; expected at most [0-9]+, 8 on each of the",
+    ),
     (["simulate", "UNIX", "--out", "FOLDER/s"], "submitted at 1,700,000,000 s; expected seconds"),
     (["hindsight", "UNIX", "--out", "FOLDER/s"], "at most 31,622,400 .a year.. Subtract"),
     (

@@ -30,6 +30,7 @@ from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.records import table_of
 from goodalloc.experiments.support.extras import require_extra
 from goodalloc.experiments.support.folder_lock import locked
+from goodalloc.experiments.support.machine_description import machine
 from goodalloc.experiments.tasks.task import find_task, task_digest
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 
 #: Seconds within which the processes of a killed measurement end.
 LAST_ORDER = 2.0
+
+#: Replicas of one training on each core at most.
+MOST_A_CORE = 8
 
 #: Accumulated passes, and time limit of a configuration, of one training and of all.
 ONE, ALL = ((0, 1), 5.0), ((0,), 1.5)
@@ -340,11 +344,17 @@ def _check_machine(plan: MeasurePlan, size: int | None, devices: Devices) -> Non
     Raises
     ------
     ValueError
-        If replicas would share GPUs without Gloo, CPUs are to round as GPUs do, or a memory limit
-        is given with GPUs, under torchrun or on Windows.
+        If replicas would share GPUs without Gloo, many would share a core, CPUs are to round as
+        GPUs do, or a memory limit is given with GPUs, under torchrun or on Windows.
     """
     if size is None:
         devices.require_room(max(plan.replicas))
+        cores, most = machine()["cores"], max(plan.replicas)
+        if not devices.gpus and most > MOST_A_CORE * cores:
+            raise ValueError(
+                f"argument --replicas: got {most}; expected at most {MOST_A_CORE * cores}, "
+                f"{MOST_A_CORE} on each of the {cores} cores of this machine, which they share."
+            )
     if plan.execution.precision == "tf32" and not devices.gpus:
         raise ValueError("argument --precision: got tf32; expected fp32 or bf16 on CPUs.")
     if plan.memory_gib is None:
