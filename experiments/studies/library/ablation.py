@@ -1,20 +1,25 @@
 """What each part of the exact road is worth: the same rounds with more and more of it.
 
 The roads are in `goodalloc.experiments.library.ablated_roads`. Every allocation is checked, and a
-round counts as solved by the bound of the library (`goodalloc.experiments.library.protocol`).
+round counts as solved by the bound of the library (`goodalloc.experiments.library.protocol`). Of
+each class of the library as many rounds are taken as there are, up to a number, evenly by size; but
+for rounds in which jobs share GPUs, whose exact road is another one.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from goodalloc.data.library.catalogue import find_round, load_round
+from goodalloc.data.library.catalogue import find_round, library_rounds, load_round
+from goodalloc.data.library.library_round import CATEGORIES
 from goodalloc.experiments.library.ablated_roads import ROADS
 from goodalloc.experiments.library.protocol import PENALTY, SECONDS_SHIFT, judge
-from goodalloc.experiments.reporting.plots import COLOURS, figure_of, new_axes
+from goodalloc.experiments.reporting.axes import open_axes
+from goodalloc.experiments.reporting.plots import COLOURS, MARKERS
 from goodalloc.experiments.reporting.statistics import shifted_geometric_mean
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.recorded_task import RecordedTask
@@ -27,32 +32,13 @@ from goodalloc.solvers.interface.stop import Stop
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from goodalloc.data.library.library_round import LibraryRound
     from goodalloc.experiments.studies.framework.records import Rows
     from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.experiments.support.tasks import Report
 
-#: Rounds without modes, and with modes.
-PLAIN = (
-    "even-disturbed",
-    "mixed-nodes",
-    "over-disturbed",
-    "medium-disturbed",
-    "pollux-60x10-eight-gpus-running-1",
-    "pollux-80x16-power-1-1",
-    "pollux-160x64-running-1",
-    "pollux-500x128-disturbed-1",
-    "philly-43x8-tiresias-3",
-)
-MODES = (
-    "awkward-30x8-0",
-    "awkward-40x16-0",
-    "awkward-40x16-1",
-    "sia-60x11-running-1",
-    "synergy-32x4-one-gpu-1",
-    "synergy-64x8-several-gpus-2",
-    "pollux-30x6-cores-1",
-    "arena-60x50-1",
-)
+#: Rounds of each class, without modes and with modes, at most.
+PER_CLASS = 12
 
 #: Rounds of a quick run.
 QUICK = ("even-disturbed", "awkward-30x8-0")
@@ -66,8 +52,8 @@ class AblationRow(NamedTuple):
 
     Attributes
     ----------
-    round, kind
-        The round, "plain" or "modes".
+    round, category, kind
+        The round, its class, "plain" or "modes".
     road
         Key of `ROADS`.
     solver_seconds
@@ -81,6 +67,7 @@ class AblationRow(NamedTuple):
     """
 
     round: str
+    category: str
     kind: str
     road: str
     solver_seconds: float
@@ -108,7 +95,7 @@ class AblationTask(RecordedTask):
         """Return all inputs that the record depends on."""
         return {
             "format": "goodalloc-ablation",
-            "version": 1,
+            "version": 2,
             "library": library_version(),
             "round": self.round,
             "sha256": find_round(self.round).sha256,
@@ -137,15 +124,33 @@ class AblationTask(RecordedTask):
         }
 
 
-def _ways(plan: Plan) -> list[tuple[str, str, str]]:
-    """Return round, kind and road of every run."""
-    ways = []
-    for name in QUICK if plan.quick else (*PLAIN, *MODES):
-        kind = "modes" if "modes" in find_round(name).features else "plain"
-        for road, found in ROADS.items():
-            if found.plain if kind == "plain" else found.modes:
-                ways.append((name, kind, road))
-    return ways
+def sampled_rounds() -> tuple[LibraryRound, ...]:
+    """Return the rounds of the study, those of a class and kind evenly by size."""
+    cells: defaultdict[tuple[int, str], list[LibraryRound]] = defaultdict(list)
+    for one in library_rounds().values():
+        if "shares" not in one.features:
+            cells[-CATEGORIES.index(one.category), _kind(one)].append(one)
+    found: list[LibraryRound] = []
+    for _, cell in sorted(cells.items()):
+        cell.sort(key=lambda one: (one.jobs * one.nodes, one.name))
+        places = np.linspace(0, len(cell) - 1, min(PER_CLASS, len(cell)))
+        found += [cell[place] for place in np.rint(places).astype(int).tolist()]
+    return tuple(found)
+
+
+def _kind(one: LibraryRound) -> str:
+    return "modes" if "modes" in one.features else "plain"
+
+
+def _ways(plan: Plan) -> list[tuple[LibraryRound, str]]:
+    """Return round and road of every run."""
+    rounds = tuple(map(find_round, QUICK)) if plan.quick else sampled_rounds()
+    return [
+        (one, name)
+        for one in rounds
+        for name, road in ROADS.items()
+        if (road.plain if _kind(one) == "plain" else road.modes)
+    ]
 
 
 def _task(plan: Plan, name: str, road: str) -> AblationTask:
@@ -154,19 +159,24 @@ def _task(plan: Plan, name: str, road: str) -> AblationTask:
 
 def _rows(plan: Plan) -> list[AblationRow]:
     return [
-        AblationRow(name, kind, road, **_task(plan, name, road).record())
-        for name, kind, road in _ways(plan)
+        AblationRow(
+            one.name, one.category, _kind(one), road, **_task(plan, one.name, road).record()
+        )
+        for one, road in _ways(plan)
     ]
 
 
 def summarise_ablation(rows: list[AblationRow]) -> Rows:
-    """Return a row for each kind of round and road."""
-    shown = []
-    for kind, road in dict.fromkeys((row.kind, row.road) for row in rows):
-        group = [row for row in rows if (row.kind, row.road) == (kind, road)]
+    """Return a row for each class and kind of rounds and each road."""
+    shown: Rows = []
+    for category, kind, road in dict.fromkeys((row.category, row.kind, row.road) for row in rows):
+        group = [
+            row for row in rows if (row.category, row.kind, row.road) == (category, kind, road)
+        ]
         seconds = [row.solver_seconds if row.solved else PENALTY * SECONDS for row in group]
         shown.append(
             {
+                "class": category,
                 "kind": kind,
                 "road": road,
                 "adds": ROADS[road].text,
@@ -180,31 +190,54 @@ def summarise_ablation(rows: list[AblationRow]) -> Rows:
 
 
 def plot_ablation(rows: list[AblationRow]) -> Figure:
-    """Draw the seconds of every road on every round; hollow marks are not solved."""
-    names = list(dict.fromkeys(row.round for row in rows))
-    ax = new_axes(10.0, 5.2)
-    for index, road in enumerate(ROADS):
-        mine = [row for row in rows if row.road == road]
-        ax.scatter(
-            [names.index(row.round) + 0.1 * (index - 3) for row in mine],
-            [max(row.solver_seconds, 1e-3) for row in mine],
-            marker="osD^vPX"[index],
-            edgecolors=COLOURS[index],
-            facecolors=[COLOURS[index] if row.solved else "none" for row in mine],
-            label=road,
-        )
-    ax.set_xticks(range(len(names)), names, rotation=40, ha="right", fontsize="small")
-    ax.set_yscale("log")
-    ax.set_ylabel("seconds (hollow: not solved)")
-    ax.grid(axis="y", color="0.9")
-    ax.set_axisbelow(True)
-    ax.legend(fontsize="small", ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0))
-    return figure_of(ax)
+    """Draw the mean seconds of every road, a line for each class and kind of rounds."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.0, 4.0), layout="constrained")
+    summary = summarise_ablation(rows)
+    kinds = dict.fromkeys(row.kind for row in rows)
+    for ax, kind in zip(
+        np.atleast_1d(figure.subplots(1, len(kinds), sharey=True)), kinds, strict=True
+    ):
+        roads = [
+            road for road in ROADS if any((r["kind"], r["road"]) == (kind, road) for r in summary)
+        ]
+        classes = [
+            one
+            for one in CATEGORIES
+            if any((r["kind"], r["class"]) == (kind, one) for r in summary)
+        ]
+        for category in classes:
+            index = CATEGORIES.index(category)
+            own = {r["road"]: r for r in summary if (r["kind"], r["class"]) == (kind, category)}
+            ax.plot(
+                range(len(roads)),
+                [own[road]["seconds"] for road in roads],
+                marker=MARKERS[index],
+                color=COLOURS[index],
+                label=f"{category}, {next(iter(own.values()))['rounds']} rounds",
+            )
+            for place, road in enumerate(roads):
+                if own[road]["solved"] < own[road]["rounds"]:
+                    ax.plot(
+                        place,
+                        own[road]["seconds"],
+                        MARKERS[index],
+                        color=COLOURS[index],
+                        markerfacecolor="white",
+                    )
+        ax.set_xticks(range(len(roads)), roads, rotation=25, ha="right")
+        ax.set_title("without modes" if kind == "plain" else "with modes", fontsize="medium")
+        ax.set_yscale("log")
+        ax.legend(frameon=False, fontsize="small")
+        open_axes(ax)
+    figure.supylabel("seconds, shifted geometric mean (hollow: not all solved)", fontsize="medium")
+    return figure
 
 
 ABLATION = Reproduction(
     "What each part of the exact road is worth, on rounds of the library",
-    lambda plan: [_task(plan, name, road) for name, _, road in _ways(plan)],
+    lambda plan: [_task(plan, one.name, road) for one, road in _ways(plan)],
     _rows,
     lambda _, rows: plot_ablation(rows),
     shown=summarise_ablation,
