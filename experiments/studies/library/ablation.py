@@ -231,7 +231,7 @@ def plot_ablation(rows: list[AblationRow]) -> Figure:
         ax.set_yscale("log")
         ax.legend(frameon=False, fontsize="small")
         open_axes(ax)
-    figure.supylabel("seconds, shifted mean (hollow: not all solved)", fontsize="medium")
+    figure.supylabel("seconds, shifted geometric mean (hollow: not all solved)", fontsize="medium")
     return figure
 
 
