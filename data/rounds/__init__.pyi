@@ -12,10 +12,10 @@ from .column_rounds import generate_columns as generate_columns
 from .drawn_jobs import State as State
 from .equipped import equip as equip
 from .equipped import mode_name as mode_name
-from .following_round import following_round as following_round
 from .generator import generate as generate
 from .mode_column_rounds import generate_mode_columns as generate_mode_columns
 from .mode_column_rounds import three_types as three_types
+from .round_sequence import following_round as following_round
 from .scattered import generate_scattered as generate_scattered
 from .synergy import synergy_round as synergy_round
 from .typed import TypedState as TypedState

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from goodalloc.data.rounds.column_rounds import generate_columns
-from goodalloc.data.rounds.following_round import following_round
 from goodalloc.data.rounds.generator import generate
+from goodalloc.data.rounds.round_sequence import following_round
 from goodalloc.experiments.benchmarks.measurements import ended_by_control_c, peak_gib
 from goodalloc.experiments.reporting.plots import plot_scaling, save
 from goodalloc.models.columns.round_columns import NEVER_RAN, RoundColumns

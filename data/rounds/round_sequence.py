@@ -15,6 +15,7 @@ from goodalloc.models.support.validation import require_number
 if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Flags
 
+
 def following_round(
     columns: RoundColumns,
     allocation: Allocation,

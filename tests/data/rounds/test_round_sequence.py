@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goodalloc.data.rounds.column_rounds import generate_columns
-from goodalloc.data.rounds.following_round import following_round
+from goodalloc.data.rounds.round_sequence import following_round
 from goodalloc.models.columns.round_columns import NEVER_RAN
 from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.support.namespace import leaves
