@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from goodalloc.data.rounds.column_rounds import generate_columns
-from goodalloc.models.columns.round_columns import NEVER_RAN, RoundColumns, stacked_model
-from goodalloc.models.round.allocation import Allocation
+from goodalloc.models.columns.round_columns import NEVER_RAN, stacked_model
 from goodalloc.models.support.namespace import leaves
-from goodalloc.models.support.validation import require_number
+from goodalloc.models.support.validation import require_count, require_number
 
 if TYPE_CHECKING:
+    from goodalloc.models.columns.round_columns import RoundColumns
+    from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.support.array_types import Flags
 
 
@@ -60,7 +62,8 @@ def following_round(
     >>> after.num_jobs, bool((after.current.job_replicas > 0).any())
     (40, True)
     """
-    for name, value in (("seed", seed), ("ends", ends), ("interval", interval)):
+    require_count("Following round: seed", seed, 0)
+    for name, value in (("ends", ends), ("interval", interval)):
         require_number(f"Following round: {name}", value, minimum=0.0)
     if ends > 1.0:
         raise ValueError(f"Following round: ends is {ends:g}; expected a probability.")
@@ -76,50 +79,44 @@ def following_round(
     moved = (held > 0) & ~allocation.unchanged(columns.current)
     most = np.minimum(np.maximum(columns.max_replicas, 2 * held), columns.cluster.num_gpus)
     stays = ~gone[allocation.job]
-    after = RoundColumns(
-        columns.cluster,
-        columns.models,
-        columns.kind,
-        columns.age + interval,
-        columns.restarts + moved,
-        most,
-        Allocation(
-            allocation.job[stays],
-            allocation.node[stays],
-            allocation.replicas[stays],
-            allocation.num_jobs,
-            allocation.num_nodes,
+    after = replace(
+        columns,
+        age=columns.age + interval,
+        restarts=columns.restarts + moved,
+        max_replicas=most,
+        current=replace(
+            allocation,
+            job=allocation.job[stays],
+            node=allocation.node[stays],
+            replicas=allocation.replicas[stays],
         ),
-        columns.rules,
     )
     if not gone.any():
         return after
-    nodes, rules = columns.cluster.num_nodes, columns.rules
-    new = generate_columns(seed, int(gone.sum()), nodes, state="running", rules=rules, own=own)
+    # of the new round the jobs alone count, which are the same on any nodes
+    new = generate_columns(seed, int(gone.sum()), state="running", rules=columns.rules, own=own)
     return _with_new(after, gone, new)
 
 
 def _with_new(columns: RoundColumns, gone: Flags, new: RoundColumns) -> RoundColumns:
     """Return a round with new jobs in the place of those that are gone, and no unused model."""
-    kind = columns.kind.copy()
+    kind, age, restarts, most = (
+        np.copy(getattr(columns, name)) for name in ("kind", "age", "restarts", "max_replicas")
+    )
     kind[gone] = np.where(new.kind == NEVER_RAN, NEVER_RAN, new.kind + columns.num_kinds)
-    numbers = [
-        np.concatenate([np.asarray(one), np.asarray(other)])
-        for one, other in zip(leaves(columns.models), leaves(new.models), strict=True)
-    ]
+    age[gone], restarts[gone], most[gone] = new.age, new.restarts, new.max_replicas
     used = np.unique(kind[kind != NEVER_RAN])
     place = np.full(columns.num_kinds + new.num_kinds + 1, NEVER_RAN)  # the last for `NEVER_RAN`
     place[used] = np.arange(used.size)
-    age, restarts, most = columns.age.copy(), columns.restarts.copy(), columns.max_replicas.copy()
-    age[gone], restarts[gone], most[gone] = new.age, new.restarts, new.max_replicas
-    models = stacked_model([one[used] for one in numbers])
-    return RoundColumns(
-        columns.cluster,
-        models,
-        place[kind],
-        age,
-        restarts,
-        most,
-        columns.current,
-        columns.rules,
+    numbers = [
+        np.concatenate([np.asarray(one), np.asarray(other)])[used]
+        for one, other in zip(leaves(columns.models), leaves(new.models), strict=True)
+    ]
+    return replace(
+        columns,
+        models=stacked_model(numbers),
+        kind=place[kind],
+        age=age,
+        restarts=restarts,
+        max_replicas=most,
     )

@@ -61,6 +61,17 @@ def test_the_same_seed_gives_the_same_round() -> None:
         assert np.asarray(one).tolist() == np.asarray(same).tolist()
 
 
+@pytest.mark.parametrize("gpus", [1, 4, 8])
+def test_where_all_jobs_end_the_next_are_those_of_a_new_round(gpus: int) -> None:
+    """On nodes of any size; none of them holds a GPU."""
+    now = generate_columns(0, 30, 3, gpus, state="running")
+    after = following_round(now, solve_columns(now).allocation, 1, ends=1.0)
+    drawn = generate_columns(1, 30, 3, gpus, state="running")
+    for name in ("age", "restarts", "max_replicas"):
+        assert getattr(after, name).tolist() == getattr(drawn, name).tolist()
+    assert after.current == Allocation.empty(30, 3)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -68,13 +79,14 @@ def test_the_same_seed_gives_the_same_round() -> None:
         ({"ends": 1.5}, "ends is 1.5; expected a probability"),
         ({"ends": float("nan")}, "ends is nan"),
         ({"interval": -1.0}, "interval is -1"),
+        ({"seed": 0.5}, "seed is 0.5"),
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
     """In a sentence."""
     now = generate_columns(0, 8, 2)
     with pytest.raises(ValueError, match=message):
-        following_round(now, now.current, 0, **options)
+        following_round(now, now.current, **({"seed": 0} | options))
 
 
 def test_an_allocation_of_another_round_is_refused() -> None:
