@@ -102,7 +102,6 @@ ROOMS = {
         "topology",
         "studies.framework",
         "studies.pollux",
-        "studies.hindsight",
         "studies.sia_and_synergy",
         "studies.gavel",
         "studies.shared_gpus",

@@ -13,6 +13,7 @@ from .policy import Terms as Terms
 from .pollux import Pollux as Pollux
 from .pollux import PolluxGenetic as PolluxGenetic
 from .pollux import pollux_remaining as pollux_remaining
+from .priced_pollux import PricedPollux as PricedPollux
 from .queueing import EqualShare as EqualShare
 from .queueing import FirstComeFirstServed as FirstComeFirstServed
 from .queueing import ShortestRemainingTimeFirst as ShortestRemainingTimeFirst

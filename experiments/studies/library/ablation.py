@@ -1,6 +1,6 @@
 """What each part of the exact road is worth: the same rounds with more and more of it.
 
-The roads are in `goodalloc.experiments.library.ablated_roads`. Every allocation is checked, and a
+The roads are in `goodalloc.solvers.exact.ablated_roads`. Every allocation is checked, and a
 round counts as solved by the bound of the library (`goodalloc.experiments.library.protocol`). Of
 each class of the library as many rounds are taken as there are, up to a number, evenly by size; but
 for rounds in which jobs share GPUs, whose exact road is another one.
@@ -16,7 +16,6 @@ import numpy as np
 
 from goodalloc.data.library.catalogue import find_round, library_rounds, load_round
 from goodalloc.data.library.library_round import CATEGORIES
-from goodalloc.experiments.library.ablated_roads import ROADS
 from goodalloc.experiments.library.protocol import PENALTY, SECONDS_SHIFT, judge
 from goodalloc.experiments.reporting.axes import open_axes
 from goodalloc.experiments.reporting.plots import COLOURS, MARKERS
@@ -27,6 +26,7 @@ from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.experiments.support.version import library_version
 from goodalloc.models.round.objective import mode_utilities
 from goodalloc.solvers.certificates.solve import solve
+from goodalloc.solvers.exact.ablated_roads import ROADS
 from goodalloc.solvers.interface.stop import Stop
 
 if TYPE_CHECKING:

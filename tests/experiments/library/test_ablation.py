@@ -6,7 +6,6 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from goodalloc.data.library.catalogue import library_rounds
-from goodalloc.experiments.library.ablated_roads import ROADS
 from goodalloc.experiments.library.protocol import PENALTY
 from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.studies.library.ablation import (
@@ -17,6 +16,7 @@ from goodalloc.experiments.studies.library.ablation import (
     sampled_rounds,
     summarise_ablation,
 )
+from goodalloc.solvers.exact.ablated_roads import ROADS
 
 if TYPE_CHECKING:
     from pathlib import Path

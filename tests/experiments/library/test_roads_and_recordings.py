@@ -11,7 +11,6 @@ from goodalloc.data import draw_workload
 from goodalloc.data.library import make_round, parse_recipe, recipe_text
 from goodalloc.data.workloads.workload import write_workload
 from goodalloc.experiments.library import search
-from goodalloc.experiments.library.ablated_roads import ROADS
 from goodalloc.experiments.library.first_solvers import FIRST_SOLVERS
 from goodalloc.experiments.library.hard_search import SPACES, hardness_of
 from goodalloc.experiments.library.make_library import line_of
@@ -20,6 +19,7 @@ from goodalloc.experiments.library.recordings import Recording, recordings
 from goodalloc.models.round.feasibility import violations
 from goodalloc.solvers import Stop, solve
 from goodalloc.solvers.exact import solve_highs, solve_in_parts
+from goodalloc.solvers.exact.ablated_roads import ROADS
 from goodalloc.solvers.exact.cp_sat import solve_cp_sat
 from goodalloc.solvers.exact.parts import split_instance
 from goodalloc.solvers.interface.base import find_solver

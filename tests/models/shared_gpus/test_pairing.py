@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goodalloc.experiments.benchmarks.sharing import main
 from goodalloc.models.shared_gpus.pairing import (
     Pairing,
     pairing_violations,
@@ -175,14 +174,3 @@ def test_problems_that_make_no_sense_are_refused(kind: Any, gain: Any, complaint
     """In a sentence."""
     with pytest.raises(ValueError, match=complaint):
         Pairing(kind, gain)
-
-
-def test_the_benchmark_finds_what_the_whole_program_finds(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """A line a draw, with equal gains."""
-    assert main(["--jobs", "24", "--draws", "2"]) == 0
-    lines = capsys.readouterr().out.splitlines()[1:]
-    gains = [[float(part.split()[0]) for part in line[4:].split("|")[:2]] for line in lines]
-    assert len(gains) == 2
-    assert all(one == pytest.approx(other) for one, other in gains)

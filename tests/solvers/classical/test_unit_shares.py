@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goodalloc.experiments.benchmarks import unit_shares as bench_unit_shares
 from goodalloc.models.classical.unit_gains import UnitGains, one_each, total_gain, unit_violations
 from goodalloc.models.parameter_servers.tabulated_service import ServiceTable
 from goodalloc.solvers.classical.unit_shares import (
@@ -22,8 +21,6 @@ from goodalloc.solvers.classical.unit_shares import (
 from goodalloc.solvers.parameter_servers.marginal_gain import greedy_by_gain
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from goodalloc.models.support.array_types import Floats
 
 seeds = st.integers(0, 1_000_000)
@@ -209,16 +206,3 @@ def test_gains_that_make_no_sense_are_refused(gains: Floats, units: int, complai
     """With the item, the value and what was expected."""
     with pytest.raises(ValueError, match=complaint):
         UnitGains(gains, units)
-
-
-def test_the_benchmark_times_all_ways_on_sound_answers(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Concave gains and others; a file and a table."""
-    out = tmp_path / "bench.csv"
-    assert bench_unit_shares.main(["--sizes", "5x60", "--seeds", "2", "--out", str(out)]) == 0
-    assert len(out.read_text(encoding="utf-8").splitlines()) == 1 + 4
-    assert "greedy gap" in capsys.readouterr().out
-    smooth = bench_unit_shares.measure("5x60", 0, machines=False)
-    assert abs(smooth.greedy_gap) < 1e-9
-    assert abs(smooth.bound_gap) < 1e-9
