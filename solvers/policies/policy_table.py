@@ -194,6 +194,15 @@ POLICIES: Mapping[str, Named] = {
         random=True,
         knows="measured",
     ),
+    "pollux-priced": Named(
+        "Pollux's objective by one price of a GPU, for thousands of jobs",
+        "policies.priced_pollux:PricedPollux",
+        takes=("rules",),
+        gpu_types=False,
+        resources=False,
+        is_pollux=True,
+        knows="measured",
+    ),
     "pollux-greedy": _pollux("Pollux's objective by greedy marginal gain", solver="greedy"),
     "sia": Named(
         "Sia: types and numbers of GPUs by its program, nodes afterwards",

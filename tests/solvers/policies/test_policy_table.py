@@ -25,6 +25,7 @@ ENTRIES = {
     "pollux-robust": "e02a56d1",
     "pollux-worst": "5ba170ee",
     "pollux-genetic": "5bd5f7c6",
+    "pollux-priced": "d6799668",
     "pollux-greedy": "3a609e02",
     "sia": "96f6a874",
     "sia-exact": "8182963c",

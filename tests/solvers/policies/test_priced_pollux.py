@@ -16,6 +16,7 @@ from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.mode import Mode, resources
 from goodalloc.models.round.objective import fitness
 from goodalloc.models.round.rules import OSDI21
+from goodalloc.solvers.policies.policy_table import PolicyOptions
 from goodalloc.solvers.policies.pollux import Pollux
 from goodalloc.solvers.policies.priced_pollux import PricedPollux
 from goodalloc.solvers.policies.registry import make_policy
@@ -81,9 +82,10 @@ def test_it_is_optimal_where_gpus_pack_well() -> None:
     assert reached == pytest.approx(decision.bound, rel=1e-9)
 
 
-def test_it_is_known_by_its_dotted_path() -> None:
-    """As a policy of a user's own."""
-    assert make_policy("goodalloc.solvers.policies:PricedPollux") == PricedPollux()
+def test_it_is_known_by_name_and_takes_the_rules() -> None:
+    """Like the exact policy."""
+    rules = OSDI21.replace(power=1.0)
+    assert make_policy("pollux-priced", PolicyOptions(rules)) == PricedPollux(rules)
 
 
 def test_jobs_with_modes_are_refused_in_a_sentence() -> None:
