@@ -33,8 +33,6 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#0
 #: Markers in the order of the colours, and styles of lines.
 MARKERS = "osD^vPX*"
 STYLES = ("-", "--", "-.", ":")
-#: Style of lines beyond those of `STYLES`.
-DASHED = (0, (7, 1.5, 1, 1.5, 1, 1.5))
 #: Solvers in the order of the colours, so that a solver looks the same in every picture.
 LOOKS = ("highs", "local_search", "greedy", "genetic", "knapsack", "convex", "pyomo", "brute_force")
 
@@ -57,8 +55,8 @@ def new_axes(width: float = 7.0, height: float = 4.5) -> Axes:
     return axes
 
 
-def figure_of(ax: Axes) -> Figure:
-    """Return the figure of `ax`.
+def figure_of(ax: Axes | Figure) -> Figure:
+    """Return the figure of `ax`, or a figure itself.
 
     Raises
     ------
@@ -99,7 +97,7 @@ def looks(names: Iterable[str], known: Sequence[str] = LOOKS) -> dict[str, dict[
 def _look(place: int) -> dict[str, Any]:
     """Return the look of a place; every further eight repeat the colours with other lines."""
     again, first = divmod(place, len(COLOURS))
-    lines = (*STYLES, DASHED)
+    lines = (*STYLES, (0, (7, 1.5, 1, 1.5, 1, 1.5)))
     return {
         "color": COLOURS[first],
         "linestyle": lines[(first % len(STYLES) + again) % len(lines)],
@@ -388,12 +386,14 @@ def save(drawn: Axes | Figure, path: Path) -> None:
     b'PNG'
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
 
-    figure = drawn if isinstance(drawn, Figure) else figure_of(drawn)
+    from goodalloc.experiments.reporting.figure_layout import lay_out  # which imports this module
+
+    figure = figure_of(drawn)
     kind = path.suffix.lstrip(".").lower()
     if kind not in figure.canvas.get_supported_filetypes():
         raise ValueError(f"File '{path}': expected a name that ends in .png, .pdf or .svg.")
+    lay_out(figure)
     FigureCanvasAgg(figure)
     buffer = io.BytesIO()
     figure.savefig(buffer, format=kind, dpi=150)

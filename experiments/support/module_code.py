@@ -27,6 +27,7 @@ WITHOUT_EFFECT = (
     "experiments.live.live_policies",
     "experiments.live.policy_names",
     "experiments.reporting.axes",
+    "experiments.reporting.figure_layout",
     "experiments.reporting.plots",
     "experiments.reporting.progress",
     "experiments.reporting.range_plot",
