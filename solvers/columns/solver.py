@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from goodalloc.models.columns.column_feasibility import column_violations
 from goodalloc.models.columns.many_rounds import utilities_of_many
 from goodalloc.models.columns.utilities_by_kind import column_utilities
+from goodalloc.solvers.columns.best_responses import BestResponses
 from goodalloc.solvers.columns.placing import place_replicas
 from goodalloc.solvers.columns.seconds import SecondsOfParts
-from goodalloc.solvers.columns.whole_numbers import GREATEST_POWER, wanted_replicas
+from goodalloc.solvers.columns.whole_nodes import whole_node_placements
+from goodalloc.solvers.columns.whole_numbers import AT_LEVEL, GREATEST_POWER, wanted_replicas
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +20,10 @@ if TYPE_CHECKING:
     from goodalloc.models.columns.round_columns import RoundColumns
     from goodalloc.models.columns.utilities_by_kind import ColumnUtilities
     from goodalloc.models.round.allocation import Allocation
+    from goodalloc.solvers.columns.whole_numbers import Wanted
+
+#: Relative gap below which a packing is not improved.
+CLOSE = 1e-6
 
 
 class ColumnAnswer(NamedTuple):
@@ -133,6 +140,8 @@ def _answer(utilities: ColumnUtilities, seconds: SecondsOfParts) -> ColumnAnswer
     if wanted.price is None and utilities.fitness(allocation) < wanted.bound:
         cautious = place_replicas(utilities, wanted.fewest)  # which a level alone asks for
         allocation = max(allocation, cautious, key=utilities.fitness)
+    if 1.0 - utilities.fitness(allocation) / wanted.bound > CLOSE:
+        allocation = _improved(utilities, wanted, allocation)
     seconds.end("packing")
     if broken := column_violations(columns, allocation):
         raise AssertionError(f"The packing breaks a rule: {broken[0]}")
@@ -142,3 +151,12 @@ def _answer(utilities: ColumnUtilities, seconds: SecondsOfParts) -> ColumnAnswer
     return ColumnAnswer(
         allocation, value, wanted.bound, wanted.price, wanted.reference, gap, seconds.found
     )
+
+
+def _improved(utilities: ColumnUtilities, wanted: Wanted, allocation: Allocation) -> Allocation:
+    """Return the best of this allocation and those of whole nodes, each with best responses."""
+    power = utilities.columns.rules.power
+    power = power if math.isfinite(power) else AT_LEVEL
+    whole = whole_node_placements(utilities, wanted.reference, power)
+    found = [BestResponses(utilities, one).improved() for one in (allocation, *whole)]
+    return max(found, key=utilities.fitness)

@@ -1,0 +1,148 @@
+"""Best responses: jobs take what suits them best of their own and the free GPUs, one by one.
+
+No other job changes, so that every response raises the mean of any power.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from goodalloc.formulations.basics.power_mean_cost import power_cost
+from goodalloc.models.round.allocation import Allocation
+from goodalloc.solvers.columns.placing import LEAST_POWER
+
+if TYPE_CHECKING:
+    from goodalloc.models.round.allocation import Placement
+    from goodalloc.models.support.array_types import Indices
+    from goodalloc.solvers.columns.round_utilities import RoundUtilities
+
+#: Rounds of responses, and jobs that respond in each, at most.
+MOST_ROUNDS, MOST_JOBS = 3, 500
+
+#: Relative gain below which a job stays.
+LEAST_GAIN = 1e-12
+
+
+class _Response(NamedTuple):
+    """Placement with its utility."""
+
+    utility: float
+    placement: Placement
+
+
+class BestResponses:
+    """Allocation that jobs improve by responses.
+
+    Parameters
+    ----------
+    utilities
+        Utilities of a round.
+    allocation
+        Allocation that keeps the rules.
+
+    Examples
+    --------
+    >>> from goodalloc.models import Cluster, Instance, Job, Rules
+    >>> from goodalloc.models.columns import RoundColumns, column_utilities
+    >>> from goodalloc.solvers.columns.best_responses import BestResponses
+    >>> jobs = tuple(Job(name, max_replicas=3) for name in ("a", "b"))
+    >>> columns = RoundColumns.of(Instance(Cluster.uniform(2, 2), jobs, Rules()))
+    >>> found = BestResponses(column_utilities(columns), columns.current).improved()
+    >>> found.placements()
+    [((0, 2), (1, 1)), ((1, 1),)]
+    """
+
+    def __init__(self, utilities: RoundUtilities, allocation: Allocation) -> None:
+        self._utilities, self._columns = utilities, utilities.columns
+        self._reached = utilities.of(allocation).copy()
+        self._placements = allocation.placements()
+        self._free = self._columns.cluster.node_gpus - allocation.node_replicas
+        self._distributed = np.zeros(self._free.size, dtype=np.int64)
+        np.add.at(self._distributed, allocation.node[allocation.job_nodes[allocation.job] > 1], 1)
+
+    def improved(self) -> Allocation:
+        """Let jobs respond until none gains, those first that may gain most."""
+        columns = self._columns
+        power = max(columns.rules.power, LEAST_POWER)
+        cost = power_cost(self._utilities.best(slice(0, columns.num_jobs)).max(axis=1), power)
+        for _ in range(MOST_ROUNDS):
+            if not self._free.any():
+                break
+            possible = power_cost(self._reached, power) - cost
+            order = np.argsort(-possible, kind="stable")[:MOST_JOBS]
+            if not sum([self._respond(job) for job in order[possible[order] > 0.0].tolist()]):
+                break
+        return Allocation.from_placements(self._placements, columns.cluster.num_nodes)
+
+    def _respond(self, job: int) -> bool:
+        """Give a job what suits it best, and return whether that is better than what it has."""
+        self._occupy(self._placements[job], -1)
+        least = self._reached[job] * (1.0 + LEAST_GAIN)
+        responses = self._kept(job), self._on_one_node(job), self._on_several(job)
+        response = max(responses, key=attrgetter("utility"))
+        gains = response.utility > least
+        if gains:
+            self._reached[job], self._placements[job] = response
+        self._occupy(self._placements[job], 1)
+        return bool(gains)
+
+    def _occupy(self, placement: Placement, sign: int) -> None:
+        """Take the GPUs of a placement, or release them with sign -1."""
+        for node, gpus in placement:
+            self._free[node] -= sign * gpus
+            self._distributed[node] += sign * (len(placement) > 1)
+
+    def _kept(self, job: int) -> _Response:
+        """Return the present placement, if its GPUs are free."""
+        columns, placement = self._columns, self._columns.current.placement(job)
+        nodes = [node for node, _ in placement]
+        fits = 0 < len(nodes) <= columns.rules.max_nodes_per_job
+        fits = fits and all(self._free[node] >= gpus for node, gpus in placement)
+        fits = fits and sum(gpus for _, gpus in placement) <= columns.max_replicas[job]
+        if len(nodes) > 1 and columns.rules.interference_avoidance:
+            fits = fits and not self._distributed[nodes].any()
+        return _Response(float(self._utilities.kept[job]) if fits else -np.inf, placement)
+
+    def _on_one_node(self, job: int) -> _Response:
+        """Return the best number of GPUs on the node that it fills best."""
+        most = min(int(self._free.max()), self._most(job))
+        if most < 1:
+            return _Response(-np.inf, ())
+        worth = self._utilities.moved(np.array([job]))[0, 0, 1 : most + 1]
+        gpus = 1 + int(np.argmax(worth))
+        room = np.flatnonzero(self._free >= gpus)
+        node = int(room[np.argmin(self._free[room])])
+        return _Response(float(worth[gpus - 1]), ((node, gpus),))
+
+    def _on_several(self, job: int) -> _Response:
+        """Return the best number of GPUs on the emptiest nodes."""
+        rules, free = self._columns.rules, self._free
+        if rules.interference_avoidance:
+            free = np.where(self._distributed > 0, 0, free)
+        nodes = np.argsort(-free, kind="stable")[: rules.max_nodes_per_job]
+        nodes = nodes[free[nodes] > 0]
+        most = min(int(free[nodes].sum()), self._most(job))
+        if nodes.size < 2 or most < 2:
+            return _Response(-np.inf, ())
+        worth = self._utilities.moved(np.array([job]))[0, 1, 2 : most + 1]
+        gpus = 2 + int(np.argmax(worth))
+        return _Response(float(worth[gpus - 2]), _pieces(gpus, nodes, free[nodes]))
+
+    def _most(self, job: int) -> int:
+        """Return the most GPUs that a job may have."""
+        return min(int(self._columns.max_replicas[job]), self._utilities.width - 1)
+
+
+def _pieces(gpus: int, nodes: Indices, free: Indices) -> Placement:
+    """Return a number of GPUs on at least two nodes, as many on each as it has room for."""
+    pieces, left = [(int(nodes[0]), min(int(free[0]), gpus - 1))], gpus
+    left -= pieces[0][1]
+    for node, room in zip(nodes[1:].tolist(), free[1:].tolist(), strict=True):
+        if not left:
+            break
+        pieces.append((node, min(room, left)))
+        left -= pieces[-1][1]
+    return tuple(sorted(pieces))
