@@ -30,10 +30,10 @@ def lay_out(figure: Figure) -> None:
     >>> from goodalloc.experiments.reporting import figure_of, new_axes
     >>> from goodalloc.experiments.reporting.figure_layout import lay_out
     >>> ax = new_axes()
-    >>> _ = ax.barh([0, 1], [1.0, 1.0], label="everywhere")
+    >>> _ = ax.barh([0, 1], [1.0, 1.0], height=1.0, label="everywhere")
     >>> _, legend = ax.set_yticks([0, 1], ["one", "another"]), ax.legend()
     >>> lay_out(figure_of(ax))
-    >>> low, high = ax.get_ylim()
+    >>> low, high = map(float, ax.get_ylim())
     >>> (low <= -0.6, high >= 1.6), ax.get_legend() is legend
     ((True, True), False)
     """

@@ -49,7 +49,7 @@ class BestResponses:
     >>> from goodalloc.models.columns import RoundColumns, column_utilities
     >>> from goodalloc.solvers.columns.best_responses import BestResponses
     >>> jobs = tuple(Job(name, max_replicas=3) for name in ("a", "b"))
-    >>> columns = RoundColumns.of(Instance(Cluster.uniform(2, 2), jobs, Rules()))
+    >>> columns = RoundColumns.of(Instance(Cluster.uniform(2, 2), jobs, Rules(restart_delay=0.0)))
     >>> found = BestResponses(column_utilities(columns), columns.current).improved()
     >>> found.placements()
     [((0, 2), (1, 1)), ((1, 1),)]

@@ -46,16 +46,17 @@ def whole_node_placements(
 
     Examples
     --------
-    Two jobs that have not run want all six GPUs. Three each would leave a part of two nodes:
+    Of six GPUs two jobs could have three each, and so a part of one node. Of whole nodes they have
+    one each, and one is left for best responses (`solvers/columns/best_responses.py`):
 
     >>> from goodalloc.models import Cluster, Instance, Job, Rules
     >>> from goodalloc.models.columns import RoundColumns, column_utilities
     >>> from goodalloc.solvers.columns.whole_nodes import whole_node_placements
     >>> jobs = tuple(Job(name, max_replicas=6) for name in ("a", "b"))
-    >>> columns = RoundColumns.of(Instance(Cluster.uniform(3, 2), jobs, Rules(power=1.0)))
+    >>> columns = RoundColumns.of(Instance(Cluster.uniform(3, 2), jobs, Rules(power=1.0, restart_delay=0.0)))
     >>> found = whole_node_placements(column_utilities(columns), 1.0, power=1.0)
     >>> next(found).job_replicas.tolist()
-    [6, 0]
+    [2, 2]
     """
     cost = column_costs(utilities, reference, power)
     cost[~_whole(utilities)] = np.inf
