@@ -53,7 +53,8 @@ def whole_node_placements(
     >>> from goodalloc.models.columns import RoundColumns, column_utilities
     >>> from goodalloc.solvers.columns.whole_nodes import whole_node_placements
     >>> jobs = tuple(Job(name, max_replicas=6) for name in ("a", "b"))
-    >>> columns = RoundColumns.of(Instance(Cluster.uniform(3, 2), jobs, Rules(power=1.0, restart_delay=0.0)))
+    >>> rules = Rules(power=1.0, restart_delay=0.0)
+    >>> columns = RoundColumns.of(Instance(Cluster.uniform(3, 2), jobs, rules))
     >>> found = whole_node_placements(column_utilities(columns), 1.0, power=1.0)
     >>> next(found).job_replicas.tolist()
     [2, 2]
