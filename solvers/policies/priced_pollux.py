@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 class PricedPollux:
     """Policy that maximises the fitness of every round by one price of a GPU.
 
-    A round of 2,000 jobs takes a tenth of what the exact policy takes (`Pollux`). The decision has
-    a bound, and is optimal where it meets that: where jobs are many, nearly always. Of equally good
-    allocations it takes any, where the exact policy takes the one that moves the fewest jobs.
+    A decision takes a tenth of the exact policy's time (`Pollux`). It has a bound, and is optimal
+    where it meets that: where jobs are many, nearly always; where they are few and large, some
+    tenths of a per mille are lost. Of equally good allocations it takes any, where the exact policy
+    takes the one that moves the fewest jobs.
 
     Parameters
     ----------
