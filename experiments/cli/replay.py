@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -229,13 +230,13 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
         quick=arguments.quick,
     )
     if not group:
-        REPRODUCTIONS[arguments.what].refuse_ignored(plan)
+        REPRODUCTIONS[arguments.what].refuse_ignored(replace(plan, quick=False))
     if arguments.dry_run:
         return _planned(names, plan)
     texts: list[str] = []
     left_out: list[str] = []
     truths: dict[object, None] = {}
-    found: list[dict[str, object]] = []
+    found, quick = list[dict[str, object]](), False
     for name in names:
         own = REPRODUCTIONS[name].own(plan)
         try:
@@ -247,10 +248,11 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
             found.append({"reproduction": name, "error": str(error)})
         else:
             texts.append(text)
+            quick |= own.quick
             truths[REPRODUCTIONS[name].source(own)["truth"]] = None
             found += [{"reproduction": name, **row} for row in rows]
     texts += left_out
-    if arguments.quick:
+    if quick:
         texts.append(
             "quick: fewer jobs, fewer nodes or fewer seeds, so compare lines with each other only"
         )

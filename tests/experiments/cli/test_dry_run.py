@@ -67,3 +67,12 @@ def test_the_list_of_commands_is_grouped(
     ):
         assert group in text
     assert text.count("\n  solve ") == text.count("\n  launch ") == 1
+
+
+def test_quick_is_no_error_where_it_leaves_nothing_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The study is run whole, as without it."""
+    out = ("--dry-run", "--out", str(tmp_path))
+    whole, quick = (rows(capsys, "reproduce", "fig1", *words, *out) for words in ((), ("--quick",)))
+    assert whole == quick
