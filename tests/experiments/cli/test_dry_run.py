@@ -75,4 +75,4 @@ def test_quick_is_no_error_where_it_leaves_nothing_out(
     """The study is run whole, as without it."""
     out = ("--dry-run", "--out", str(tmp_path))
     whole, quick = (rows(capsys, "reproduce", "fig1", *words, *out) for words in ((), ("--quick",)))
-    assert whole == quick
+    assert [row["tasks"] for row in whole] == [row["tasks"] for row in quick]
