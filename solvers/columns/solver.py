@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.solvers.columns.whole_numbers import Wanted
 
-#: Relative gap below which a packing is not improved.
-CLOSE = 1e-6
+#: Relative gap below which a packing is not improved, and jobs from which on: many jobs pack well.
+CLOSE, MANY = 1e-6, 20_000
 
 
 class ColumnAnswer(NamedTuple):
@@ -140,7 +140,8 @@ def _answer(utilities: ColumnUtilities, seconds: SecondsOfParts) -> ColumnAnswer
     if wanted.price is None and utilities.fitness(allocation) < wanted.bound:
         cautious = place_replicas(utilities, wanted.fewest)  # which a level alone asks for
         allocation = max(allocation, cautious, key=utilities.fitness)
-    if 1.0 - utilities.fitness(allocation) / wanted.bound > CLOSE:
+    close = utilities.fitness(allocation) >= wanted.bound * (1.0 - CLOSE)
+    if not close and columns.num_jobs < MANY:
         allocation = _improved(utilities, wanted, allocation)
     seconds.end("packing")
     if broken := column_violations(columns, allocation):
