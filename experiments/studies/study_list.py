@@ -9,7 +9,8 @@ from __future__ import annotations
 STUDIES_HELP = """\
 what:
   list              what each of these is, and how many minutes it takes
-  all               every study (with --quick, minutes; else a day and more)
+  all               every study (with --quick, over an hour of processor time; else a day and
+                    more)
   Pollux's paper    artifact, table2, table3, fig1, fig2, fig3, fig5, fig6, fig7, fig8a, fig8b,
                     fig8c, fig9; pollux
   its questions     exactness, disturbances, scale, objectives, remaining-time, knowledge,
