@@ -61,33 +61,52 @@ class BestResponses:
         self._placements = allocation.placements()
         self._free = self._columns.cluster.node_gpus - allocation.node_replicas
         self._distributed = np.zeros(self._free.size, dtype=np.int64)
+        self._power = max(self._columns.rules.power, LEAST_POWER)
+        self._most = np.minimum(self._columns.max_replicas, utilities.width - 1)
         np.add.at(self._distributed, allocation.node[allocation.job_nodes[allocation.job] > 1], 1)
 
     def improved(self) -> Allocation:
-        """Let jobs respond until none gains, those first that may gain most."""
-        columns = self._columns
-        power = max(columns.rules.power, LEAST_POWER)
-        cost = power_cost(self._utilities.best(slice(0, columns.num_jobs)).max(axis=1), power)
+        """Let jobs respond, those first that gain most, until none gains."""
         for _ in range(MOST_ROUNDS):
             if not self._free.any():
                 break
-            possible = power_cost(self._reached, power) - cost
-            order = np.argsort(-possible, kind="stable")[:MOST_JOBS]
-            if not sum([self._respond(job) for job in order[possible[order] > 0.0].tolist()]):
+            gains = {job: self._gain(job, self._response(job)) for job in self._unhappy()}
+            willing = [job for job, gain in gains.items() if gain > 0.0]
+            for job in sorted(willing, key=lambda job: -gains[job]):
+                self._respond(job)
+            if not willing:
                 break
-        return Allocation.from_placements(self._placements, columns.cluster.num_nodes)
+        return Allocation.from_placements(self._placements, self._columns.cluster.num_nodes)
 
-    def _respond(self, job: int) -> bool:
-        """Give a job what suits it best, and return whether that is better than what it has."""
+    def _unhappy(self) -> list[int]:
+        """Return the jobs that could have a better utility on an empty cluster, the worst first."""
+        best = self._utilities.best(slice(0, self._columns.num_jobs)).max(axis=1)
+        possible = power_cost(self._reached, self._power) - power_cost(best, self._power)
+        order = np.argsort(-possible, kind="stable")[:MOST_JOBS]
+        found: list[int] = order[possible[order] > 0.0].tolist()
+        return found
+
+    def _gain(self, job: int, response: _Response) -> float:
+        """Return what a response saves of the mean's cost; 0 if it is no better."""
+        if response.utility <= self._reached[job] * (1.0 + LEAST_GAIN):
+            return 0.0
+        before, after = np.array([self._reached[job], response.utility])
+        return float(power_cost(before, self._power) - power_cost(after, self._power))
+
+    def _response(self, job: int) -> _Response:
+        """Return what suits a job best of its own and the free GPUs."""
         self._occupy(self._placements[job], -1)
-        least = self._reached[job] * (1.0 + LEAST_GAIN)
-        responses = self._kept(job), self._on_one_node(job), self._on_several(job)
-        response = max(responses, key=attrgetter("utility"))
-        gains = response.utility > least
-        if gains:
-            self._reached[job], self._placements[job] = response
+        found = self._kept(job), self._on_one_node(job), self._on_several(job)
         self._occupy(self._placements[job], 1)
-        return bool(gains)
+        return max(found, key=attrgetter("utility"))
+
+    def _respond(self, job: int) -> None:
+        """Give a job what suits it best, if that is better than what it has."""
+        response = self._response(job)
+        if self._gain(job, response) > 0.0:
+            self._occupy(self._placements[job], -1)
+            self._reached[job], self._placements[job] = response
+            self._occupy(self._placements[job], 1)
 
     def _occupy(self, placement: Placement, sign: int) -> None:
         """Take the GPUs of a placement, or release them with sign -1."""
@@ -101,14 +120,14 @@ class BestResponses:
         nodes = [node for node, _ in placement]
         fits = 0 < len(nodes) <= columns.rules.max_nodes_per_job
         fits = fits and all(self._free[node] >= gpus for node, gpus in placement)
-        fits = fits and sum(gpus for _, gpus in placement) <= columns.max_replicas[job]
+        fits = fits and sum(gpus for _, gpus in placement) <= self._most[job]
         if len(nodes) > 1 and columns.rules.interference_avoidance:
             fits = fits and not self._distributed[nodes].any()
         return _Response(float(self._utilities.kept[job]) if fits else -np.inf, placement)
 
     def _on_one_node(self, job: int) -> _Response:
         """Return the best number of GPUs on the node that it fills best."""
-        most = min(int(self._free.max()), self._most(job))
+        most = min(int(self._free.max()), int(self._most[job]))
         if most < 1:
             return _Response(-np.inf, ())
         worth = self._utilities.moved(np.array([job]))[0, 0, 1 : most + 1]
@@ -124,16 +143,12 @@ class BestResponses:
             free = np.where(self._distributed > 0, 0, free)
         nodes = np.argsort(-free, kind="stable")[: rules.max_nodes_per_job]
         nodes = nodes[free[nodes] > 0]
-        most = min(int(free[nodes].sum()), self._most(job))
+        most = min(int(free[nodes].sum()), int(self._most[job]))
         if nodes.size < 2 or most < 2:
             return _Response(-np.inf, ())
         worth = self._utilities.moved(np.array([job]))[0, 1, 2 : most + 1]
         gpus = 2 + int(np.argmax(worth))
         return _Response(float(worth[gpus - 2]), _pieces(gpus, nodes, free[nodes]))
-
-    def _most(self, job: int) -> int:
-        """Return the most GPUs that a job may have."""
-        return min(int(self._columns.max_replicas[job]), self._utilities.width - 1)
 
 
 def _pieces(gpus: int, nodes: Indices, free: Indices) -> Placement:
