@@ -3,9 +3,8 @@
 A day is replayed under the genetic algorithm as published, 100 generations a round from the
 population of the last round. In every 20th round the same population is also evolved for as many
 generations as take the time of the exact solver, and for ten times the published ones; the exact
-solver proves how far each decision is from the optimum of that round. Beside them, the same rounds
-are decided by one price of a GPU (`PricedPollux`). (Whole days with ten times the generations would
-take ten times as long to replay.)
+solver proves how far each decision is from the optimum of that round. (Whole days with ten times
+the generations would take ten times as long to replay.)
 
 References
 ----------
@@ -34,7 +33,6 @@ from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.objective import fitness
 from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.policies.pollux import PolluxGenetic
-from goodalloc.solvers.policies.priced_pollux import PricedPollux
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,8 +74,6 @@ class Probe(NamedTuple):
         Generations in the time of the proof, at least one.
     published_gap_percent, same_time_gap_percent, ten_times_gap_percent
         Gap of the decision with each budget.
-    price_seconds, price_gap_percent
-        Time and gap of the decision by one price.
     """
 
     time: int
@@ -88,8 +84,6 @@ class Probe(NamedTuple):
     published_gap_percent: float
     same_time_gap_percent: float
     ten_times_gap_percent: float
-    price_seconds: float
-    price_gap_percent: float
 
 
 def gap_percent(instance: Instance, decision: Decision, bound: float) -> float:
@@ -121,11 +115,6 @@ def judge_budgets(before: Policy, round_: Round, decision: Decision) -> dict[str
     same = max(int(published * exact / seconds), 1)
     others = (_evolved(before, round_, budget) for budget in (same, TIMES * published))
     same_gap, ten_gap = (gap_percent(instance, one, proof.bound) for one in others)
-    priced = PricedPollux(before.rules)
-    priced.decide(round_)  # compiled now, too
-    begin = time.perf_counter()
-    by_price = priced.decide(round_)
-    price_seconds = time.perf_counter() - begin
     return Probe(
         time=round_.time,
         jobs=len(round_.jobs),
@@ -135,8 +124,6 @@ def judge_budgets(before: Policy, round_: Round, decision: Decision) -> dict[str
         published_gap_percent=gap_percent(instance, decision, proof.bound),
         same_time_gap_percent=same_gap,
         ten_times_gap_percent=ten_gap,
-        price_seconds=rounded(price_seconds, 4),
-        price_gap_percent=gap_percent(instance, by_price, proof.bound),
     )._asdict()
 
 
@@ -211,8 +198,6 @@ class BudgetRow(NamedTuple):
     published_gap_percent: float
     same_time_gap_percent: float
     ten_times_gap_percent: float
-    price_seconds: float
-    price_gap_percent: float
 
 
 def _rows(plan: Plan) -> list[BudgetRow]:
@@ -224,15 +209,11 @@ def _rows(plan: Plan) -> list[BudgetRow]:
     ]
 
 
-#: Name of the decision by one price, which has no generations.
-PRICE = "one price, no generations"
-
 #: Budgets as people read them, with the columns of their gaps.
 BUDGETS = {
     "time of the exact solver": "same_time_gap_percent",
     "published": "published_gap_percent",
     "ten times the published": "ten_times_gap_percent",
-    PRICE: "price_gap_percent",
 }
 
 
@@ -246,7 +227,7 @@ class BudgetSummary(NamedTuple):
     worst_percent
         Largest gap.
     seconds
-        Median seconds of a decision; estimated from the published ones for other generations.
+        Median seconds of a decision; estimated from the published one for the largest budget.
     exact_seconds
         Median seconds of a proof.
     """
@@ -257,7 +238,7 @@ class BudgetSummary(NamedTuple):
     rounds: int
     gap_percent: Estimate
     worst_percent: float
-    generations: float | None
+    generations: float
     seconds: float
     exact_seconds: float
 
@@ -268,15 +249,14 @@ def summarise_budgets(rows: list[BudgetRow]) -> list[BudgetSummary]:
     for scenario in dict.fromkeys(row.scenario for row in rows):
         group = [row for row in rows if row.scenario == scenario]
         numbers = dict.fromkeys(row.workload for row in group)
-        published, exact, price, same = (
-            float(np.median([getattr(row, name) for row in group]))
-            for name in ("published_seconds", "exact_seconds", "price_seconds", "generations")
-        )
+        published = float(np.median([row.published_seconds for row in group]))
+        exact = float(np.median([row.exact_seconds for row in group]))
+        same = float(np.median([row.generations for row in group]))
         usual = PolluxGenetic().generations
-        budgets = dict(zip(BUDGETS, (same, usual, TIMES * usual, None), strict=True))
         for budget, column in BUDGETS.items():
-            generations = budgets[budget]
-            seconds = price if generations is None else published * generations / usual
+            generations = {"published": usual, "time of the exact solver": same}.get(
+                budget, TIMES * usual
+            )
             gaps = {
                 number: [getattr(row, column) for row in group if row.workload == number]
                 for number in numbers
@@ -290,7 +270,7 @@ def summarise_budgets(rows: list[BudgetRow]) -> list[BudgetSummary]:
                     gap_percent=estimate_of([float(np.mean(found)) for found in gaps.values()]),
                     worst_percent=max(gap for found in gaps.values() for gap in found),
                     generations=generations,
-                    seconds=rounded(seconds, 3),
+                    seconds=rounded(published * generations / usual, 3),
                     exact_seconds=rounded(exact, 3),
                 )
             )
@@ -307,8 +287,8 @@ def _shown(rows: list[BudgetRow]) -> Rows:
             "rounds": line.rounds,
             "mean gap (%)": line.gap_percent.text(".3f"),
             "worst (%)": f"{line.worst_percent:.1f}",
-            "generations": "" if line.generations is None else f"{line.generations:.0f}",
-            "seconds": f"{line.seconds:.3f}",
+            "generations": f"{line.generations:.0f}",
+            "seconds": f"{line.seconds:.2f}",
             "exact seconds": f"{line.exact_seconds:.2f}",
         }
         for line in summarise_budgets(rows)
