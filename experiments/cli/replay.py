@@ -49,13 +49,13 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
         from goodalloc.experiments.cli.simulate_rates import simulate_rates_command
 
         return simulate_rates_command(arguments)
-    from goodalloc.experiments.cli.simulated_tasks import FORESIGHT, with_foresight
+    from goodalloc.experiments.cli.simulated_tasks import require_policies, with_foresight
 
     if arguments.parquet:
         require_extra("parquet", "Argument --parquet")
     policies = tuple(dict.fromkeys(flat(arguments.policies or [DEFAULT_POLICIES])))
     if arguments.tree is None:
-        _policies([[name for name in policies if name not in FORESIGHT]])
+        require_policies(policies)
     workload = _workload(arguments)
     setting = Setting(
         cluster=cluster_of(arguments),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from goodalloc.experiments.studies.hindsight.known_task import KnownTask
 from goodalloc.solvers.policies.policy import Terms
+from goodalloc.solvers.policies.registry import make_policy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,6 +21,21 @@ FORESIGHT: Mapping[str, Foresight] = {
     "foresight-plans": "plans",
     "foresight-hour": "arrivals of an hour",
 }
+
+
+def require_policies(names: Sequence[str]) -> None:
+    """Refuse policies of a replay without a tree that do not exist, or need one.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown, or that of a policy with a placing on a tree.
+    """
+    for name in names:
+        if "@" in name:
+            raise ValueError(f"Policy '{name}' places jobs on a tree; expected --tree with it.")
+        if name not in FORESIGHT:
+            make_policy(name)
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,14 @@ from goodalloc.models.round.allocation import Allocation
 from goodalloc.solvers.columns.placing import LEAST_POWER
 
 if TYPE_CHECKING:
+    from jaxtyping import Int
+
     from goodalloc.models.round.allocation import Placement
     from goodalloc.models.support.array_types import Indices
     from goodalloc.solvers.columns.round_utilities import RoundUtilities
 
 #: Rounds of responses, and jobs that respond in each, at most.
-MOST_ROUNDS, MOST_JOBS = 3, 500
+MOST_ROUNDS, MOST_JOBS = 3, 2_000
 
 #: Relative gain below which a job stays.
 LEAST_GAIN = 1e-12
@@ -62,11 +64,19 @@ class BestResponses:
         self._free = self._columns.cluster.node_gpus - allocation.node_replicas
         self._distributed = np.zeros(self._free.size, dtype=np.int64)
         self._power = max(self._columns.rules.power, LEAST_POWER)
-        self._most = np.minimum(self._columns.max_replicas, utilities.width - 1)
+        self._most = self._columns.max_replicas
         np.add.at(self._distributed, allocation.node[allocation.job_nodes[allocation.job] > 1], 1)
 
-    def improved(self) -> Allocation:
-        """Let jobs respond, those first that gain most, until none gains."""
+    def improved(self, limit: Int[Indices, " jobs"] | None = None) -> Allocation:
+        """Let jobs respond, those first that gain most, until none gains.
+
+        Parameters
+        ----------
+        limit
+            Most GPUs of every job, where that is less than the round allows.
+        """
+        allowed = np.minimum(self._columns.max_replicas, self._utilities.width - 1)
+        self._most = allowed if limit is None else np.minimum(allowed, limit)
         for _ in range(MOST_ROUNDS):
             if not self._free.any():
                 break

@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from goodalloc.models.columns.column_feasibility import column_violations
 from goodalloc.models.columns.many_rounds import utilities_of_many
+from goodalloc.models.columns.round_columns import RoundColumns
 from goodalloc.models.columns.utilities_by_kind import column_utilities
+from goodalloc.models.support.validation import literal
 from goodalloc.solvers.columns.best_responses import BestResponses
 from goodalloc.solvers.columns.placing import place_replicas
 from goodalloc.solvers.columns.seconds import SecondsOfParts
@@ -17,7 +21,6 @@ from goodalloc.solvers.columns.whole_numbers import AT_LEVEL, GREATEST_POWER, wa
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from goodalloc.models.columns.round_columns import RoundColumns
     from goodalloc.models.columns.utilities_by_kind import ColumnUtilities
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.solvers.columns.whole_numbers import Wanted
@@ -70,7 +73,7 @@ def solve_columns(columns: RoundColumns) -> ColumnAnswer:
     Raises
     ------
     ValueError
-        If the power is greater, or a goodput model is out of range.
+        If it is no round in columns, its power is greater, or a goodput model is out of range.
 
     Examples
     --------
@@ -82,7 +85,7 @@ def solve_columns(columns: RoundColumns) -> ColumnAnswer:
     >>> answer.gap < 1e-3
     True
     """
-    _require_power(columns)
+    _require_columns(columns)
     seconds = SecondsOfParts()
     utilities = column_utilities(columns)
     seconds.end("table")
@@ -108,7 +111,7 @@ def solve_many_columns(rounds: Sequence[RoundColumns]) -> list[ColumnAnswer]:
     Raises
     ------
     ValueError
-        If a power is greater, or a goodput model is out of range.
+        If one is no round in columns, a power is greater, or a goodput model is out of range.
 
     Examples
     --------
@@ -119,11 +122,15 @@ def solve_many_columns(rounds: Sequence[RoundColumns]) -> list[ColumnAnswer]:
     True
     """
     for one in rounds:
-        _require_power(one)
+        _require_columns(one)
     return [_answer(utilities, SecondsOfParts()) for utilities in utilities_of_many(rounds)]
 
 
-def _require_power(columns: RoundColumns) -> None:
+def _require_columns(columns: object) -> None:
+    if not isinstance(columns, RoundColumns):
+        raise ValueError(
+            f"Round: got {literal(columns)}; expected RoundColumns, as RoundColumns.of(instance)."
+        )
     power = columns.rules.power
     if power > GREATEST_POWER:
         raise ValueError(
@@ -155,9 +162,22 @@ def _answer(utilities: ColumnUtilities, seconds: SecondsOfParts) -> ColumnAnswer
 
 
 def _improved(utilities: ColumnUtilities, wanted: Wanted, allocation: Allocation) -> Allocation:
-    """Return the best of this allocation and those of whole nodes, each with best responses."""
-    power = utilities.columns.rules.power
+    """Return the best of this allocation and those of whole nodes, after best responses.
+
+    Where jobs that were to stay had to make room, it is also tried what the others get if they do
+    not.
+    """
+    power, current = utilities.columns.rules.power, utilities.columns.current
     power = power if math.isfinite(power) else AT_LEVEL
     whole = whole_node_placements(utilities, wanted.reference, power)
-    found = [BestResponses(utilities, one).improved() for one in (allocation, *whole)]
+    found = []
+    for replicas, placed in ((wanted.replicas, allocation), *whole):
+        found.append(BestResponses(utilities, placed).improved())
+        stay = (replicas > 0) & (replicas == current.job_replicas)
+        if (stay & ~placed.unchanged(current)).any():
+            others = BestResponses(
+                utilities, place_replicas(utilities, np.where(stay, replicas, 0))
+            )
+            others.improved(limit=replicas)
+            found.append(others.improved())
     return max(found, key=utilities.fitness)

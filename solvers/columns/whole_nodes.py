@@ -32,8 +32,8 @@ MOST_BUDGETS = 6
 
 def whole_node_placements(
     utilities: RoundUtilities, reference: float, power: float
-) -> Iterator[Allocation]:
-    """Generate allocations by one price in which jobs on several nodes have whole nodes.
+) -> Iterator[tuple[Indices, Allocation]]:
+    """Generate numbers of GPUs by one price in which jobs on several nodes have whole nodes.
 
     Parameters
     ----------
@@ -43,6 +43,11 @@ def whole_node_placements(
         Utility near the best mean, as `Wanted.reference`.
     power
         Power of the mean, finite.
+
+    Yields
+    ------
+    tuple
+        The GPUs that every job is to have, shape (jobs,), and what was placed of them.
 
     Examples
     --------
@@ -56,7 +61,7 @@ def whole_node_placements(
     >>> rules = Rules(power=1.0, restart_delay=0.0)
     >>> columns = RoundColumns.of(Instance(Cluster.uniform(3, 2), jobs, rules))
     >>> found = whole_node_placements(column_utilities(columns), 1.0, power=1.0)
-    >>> next(found).job_replicas.tolist()
+    >>> next(found)[0].tolist()
     [2, 2]
     """
     cost = column_costs(utilities, reference, power)
@@ -65,7 +70,7 @@ def whole_node_placements(
     for _ in range(MOST_BUDGETS):
         replicas = _filled(search_price(cost, gpus), gpus)
         allocation = place_replicas(utilities, replicas)
-        yield allocation
+        yield replicas, allocation
         homeless = int(np.maximum(replicas - allocation.job_replicas, 0).sum())
         gpus -= homeless
         if not homeless or gpus <= 0:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from goodalloc.models.columns.round_columns import RoundColumns
 from goodalloc.models.round.rules import OSDI21
 from goodalloc.solvers.columns.solver import solve_columns
+from goodalloc.solvers.columns.whole_numbers import GREATEST_POWER
 from goodalloc.solvers.interface.bounds import KNAPSACK, Bound
 from goodalloc.solvers.interface.result import Evidence
 from goodalloc.solvers.policies.pollux import decision_of
@@ -21,15 +22,20 @@ if TYPE_CHECKING:
 class PricedPollux:
     """Policy that maximises the fitness of every round by one price of a GPU.
 
-    A decision takes a tenth of the exact policy's time (`Pollux`). It has a bound, and is optimal
-    where it meets that: where jobs are many, nearly always; where they are few and large, some
-    tenths of a per mille are lost. Of equally good allocations it takes any, where the exact policy
-    takes the one that moves the fewest jobs.
+    It is for large clusters, where the exact policy (`Pollux`) takes longest. A decision has a
+    bound, and is optimal where it meets that: nearly always where jobs are many. Where they are few
+    and large something is lost to the nodes, the more the fewer nodes there are. Of equally good
+    allocations it takes any, where the exact policy takes the one that moves the fewest jobs.
 
     Parameters
     ----------
     rules
         Objective and constraints, of a power of at most 40.
+
+    Raises
+    ------
+    ValueError
+        If the power is greater.
 
     Examples
     --------
@@ -41,6 +47,13 @@ class PricedPollux:
 
     rules: Rules = OSDI21
     batch_sizes: BatchSizes = field(default="goodput", init=False)
+
+    def __post_init__(self) -> None:
+        power = self.rules.power
+        if power > GREATEST_POWER:
+            raise ValueError(
+                f"Policy 'pollux-priced': power is {power:g}; expected at most {GREATEST_POWER:g}."
+            )
 
     def decide(self, round_: Round) -> Decision:
         """Solve the round from where the jobs run now.

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from goodalloc.models.round.mode import Mode
     from goodalloc.solvers.mode_columns.solver import ModeColumnAnswer
 
+#: Most jobs of a round in columns on which solvers are compared.
+MOST_COMPARED = 20_000
+
 
 def require_reader(path: str) -> None:
     """Refuse a round in columns where the extra that reads it is not installed.
@@ -30,6 +33,27 @@ def require_reader(path: str) -> None:
     """
     if path.endswith(PARQUET):
         require_extra("parquet", f"File '{path}'")
+
+
+def require_comparable(path: str) -> None:
+    """Refuse to compare solvers on a round in columns that most of them take hours for.
+
+    Raises
+    ------
+    ValueError
+        If it has more than `MOST_COMPARED` jobs, or the extra that reads it is not installed.
+    """
+    require_reader(path)
+    if not (path.endswith(PARQUET) and Path(path).is_file()):
+        return
+    from goodalloc.data.rounds.column_file import read_columns
+
+    jobs = read_columns(path).num_jobs
+    if jobs > MOST_COMPARED:
+        raise ValueError(
+            f"File '{path}' has {jobs:,} jobs; expected at most {MOST_COMPARED:,} to compare "
+            f"solvers. `goodalloc solve {path}` decides it."
+        )
 
 
 def solve_in_columns(arguments: argparse.Namespace) -> Output:

@@ -12,7 +12,7 @@ from goodalloc.data.documents.csv_writing import csv_text
 from goodalloc.data.rounds.any_round import read_round
 from goodalloc.data.rounds.benchmark_set import benchmark_names, find_instance
 from goodalloc.experiments.cli.output import FAILED, INTERRUPTED, Output, drawing, flat, make_folder
-from goodalloc.experiments.cli.rounds.columns import require_reader
+from goodalloc.experiments.cli.rounds.columns import require_comparable
 from goodalloc.experiments.gap.comparison import check_solvers, compare, usual_solvers
 from goodalloc.experiments.gap.gap import (
     GapPlan,
@@ -53,7 +53,7 @@ SOLVED_GAP = 0.01
 
 def compare_command(arguments: argparse.Namespace) -> Output:
     """Solve an instance with several solvers and seeds."""
-    require_reader(arguments.file)
+    require_comparable(arguments.file)
     instance = read_round(arguments.file)
     given, seeds = arguments.solvers, flat(arguments.seeds)
     solvers = usual_solvers(instance) if given is None else flat(given)
