@@ -15,10 +15,10 @@ from goodalloc.models.round.allocation import Allocation
 from goodalloc.solvers.columns.placing import LEAST_POWER
 
 if TYPE_CHECKING:
-    from jaxtyping import Int
+    from jaxtyping import Float, Int
 
     from goodalloc.models.round.allocation import Placement
-    from goodalloc.models.support.array_types import Indices
+    from goodalloc.models.support.array_types import Floats, Indices
     from goodalloc.solvers.columns.round_utilities import RoundUtilities
 
 #: Rounds of responses, and jobs that respond in each, at most.
@@ -60,6 +60,8 @@ class BestResponses:
     def __init__(self, utilities: RoundUtilities, allocation: Allocation) -> None:
         self._utilities, self._columns = utilities, utilities.columns
         self._reached = utilities.of(allocation).copy()
+        self._moved = utilities.moved(slice(0, self._columns.num_jobs))
+        self._best_up_to = _best_up_to(self._moved)
         self._placements = allocation.placements()
         self._free = self._columns.cluster.node_gpus - allocation.node_replicas
         self._distributed = np.zeros(self._free.size, dtype=np.int64)
@@ -138,27 +140,37 @@ class BestResponses:
     def _on_one_node(self, job: int) -> _Response:
         """Return the best number of GPUs on the node that it fills best."""
         most = min(int(self._free.max()), int(self._most[job]))
-        if most < 1:
+        gpus = int(self._best_up_to[job, 0, most])
+        if not gpus:
             return _Response(-np.inf, ())
-        worth = self._utilities.moved(np.array([job]))[0, 0, 1 : most + 1]
-        gpus = 1 + int(np.argmax(worth))
         room = np.flatnonzero(self._free >= gpus)
         node = int(room[np.argmin(self._free[room])])
-        return _Response(float(worth[gpus - 1]), ((node, gpus),))
+        return _Response(float(self._moved[job, 0, gpus]), ((node, gpus),))
 
     def _on_several(self, job: int) -> _Response:
         """Return the best number of GPUs on the emptiest nodes."""
         rules, free = self._columns.rules, self._free
         if rules.interference_avoidance:
             free = np.where(self._distributed > 0, 0, free)
-        nodes = np.argsort(-free, kind="stable")[: rules.max_nodes_per_job]
-        nodes = nodes[free[nodes] > 0]
+        nodes = np.flatnonzero(free)
+        nodes = nodes[np.argsort(-free[nodes], kind="stable")][: rules.max_nodes_per_job]
         most = min(int(free[nodes].sum()), int(self._most[job]))
-        if nodes.size < 2 or most < 2:
+        gpus = int(self._best_up_to[job, 1, most])
+        if nodes.size < 2 or not gpus:
             return _Response(-np.inf, ())
-        worth = self._utilities.moved(np.array([job]))[0, 1, 2 : most + 1]
-        gpus = 2 + int(np.argmax(worth))
-        return _Response(float(worth[gpus - 2]), _pieces(gpus, nodes, free[nodes]))
+        worth = float(self._moved[job, 1, gpus])
+        return _Response(worth, _pieces(gpus, nodes, free[nodes]))
+
+
+def _best_up_to(worth: Float[Floats, "jobs 2 gpus"]) -> Int[Indices, "jobs 2 gpus"]:
+    """Return the best number of GPUs up to any, at least 1 on one node and 2 on several; else 0."""
+    gpus, worth = np.arange(worth.shape[2]), worth.copy()
+    worth[:, 0, :1] = worth[:, 1, :2] = -np.inf
+    greatest = np.maximum.accumulate(worth, axis=2)
+    better = greatest[:, :, 1:] > greatest[:, :, :-1]
+    found = np.zeros(worth.shape, dtype=np.int64)
+    found[:, :, 1:] = np.maximum.accumulate(np.where(better, gpus[1:], 0), axis=2)
+    return found
 
 
 def _pieces(gpus: int, nodes: Indices, free: Indices) -> Placement:
