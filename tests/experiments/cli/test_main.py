@@ -19,7 +19,9 @@ import goodalloc.models
 from goodalloc.data.files.instance import instance_text, read_instance
 from goodalloc.data.rounds.benchmark_set import benchmark_names, best_known_values, load_benchmark
 from goodalloc.data.rounds.column_file import write_columns
+from goodalloc.data.rounds.column_rounds import generate_columns
 from goodalloc.experiments.cli.main import main
+from goodalloc.experiments.cli.rounds import columns as columns_command
 from goodalloc.formulations.basics.power_mean_cost import fitness_from_cost
 from goodalloc.models.columns.round_columns import RoundColumns
 from goodalloc.models.round.starved_jobs import Starvation
@@ -341,6 +343,7 @@ def test_no_command_but_those_that_need_them_loads_heavy_modules(
     program = """
 import sys
 from goodalloc.experiments.cli.main import main
+from goodalloc.experiments.cli.rounds import columns as columns_command
 assert main(["solve", "over-disturbed"]) == 0
 heavy = {"jax", "matplotlib", "pandas", "cvxpy", "pyomo", "scipy", "torch"} & set(sys.modules)
 assert not heavy, heavy
@@ -406,3 +409,17 @@ def test_what_scattered_rounds_do_not_know_is_refused(
     """One sentence names the argument."""
     assert main(["generate", "--state", "scattered", *options]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_solvers_are_not_compared_on_rounds_that_take_them_hours(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message names the command that decides such a round."""
+    pytest.importorskip("pyarrow", reason="the extra parquet is not installed")
+    monkeypatch.setattr(columns_command, "MOST_COMPARED", 7)
+    path = tmp_path / "round.parquet"
+    write_columns(generate_columns(seed=0, jobs=8, nodes=2, gpus_per_node=4), path)
+    assert main(["compare", str(path), "--solvers", "greedy"]) == 2
+    assert f"has 8 jobs; expected at most 7 to compare solvers. `goodalloc solve {path}`" in (
+        capsys.readouterr().err
+    )

@@ -62,3 +62,14 @@ def test_clusters_that_foresight_cannot_serve_are_refused(
     assert sentence in said
     assert said.count("\n") == 1
     assert not out.exists()
+
+
+def test_policies_with_a_placing_need_a_tree(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Which the message says, in place of names that are nearly the same."""
+    out = tmp_path / "out"
+    assert main(["simulate", "--policies", "pollux@best_fit", "--out", str(out)]) == 2
+    message = "Policy 'pollux@best_fit' places jobs on a tree; expected --tree"
+    assert message in capsys.readouterr().err
+    assert not out.exists()

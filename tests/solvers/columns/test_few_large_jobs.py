@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -132,3 +132,10 @@ def test_jobs_that_just_started_are_not_moved_for_others_that_gain_less() -> Non
     best = solve(following.instance()).fitness
     assert utilities.fitness(priced(utilities)) < 0.97 * best
     assert solve_columns(following).fitness > 0.99 * best
+
+
+@pytest.mark.parametrize("odd", [None, "medium-disturbed", 3, generate(0, 4, 2, 4)])
+def test_what_is_no_round_in_columns_is_refused_in_a_sentence(odd: Any) -> None:
+    """With the way to make one of an instance, which is none either."""
+    with pytest.raises(ValueError, match=r"Round: got .*; expected .*RoundColumns.of"):
+        solve_columns(odd)

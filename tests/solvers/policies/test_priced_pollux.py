@@ -96,3 +96,9 @@ def test_jobs_with_modes_are_refused_in_a_sentence() -> None:
     round_ = replace(round_, cluster=cluster)
     with pytest.raises(ValueError, match="Job 'a': modes is of its own; expected none"):
         PricedPollux().decide(round_)
+
+
+def test_powers_without_costs_in_float64_are_refused_before_any_round() -> None:
+    """The greatest is that of rounds in columns."""
+    with pytest.raises(ValueError, match="power is 50; expected at most 40"):
+        make_policy("pollux-priced", PolicyOptions(OSDI21.replace(power=50.0)))
