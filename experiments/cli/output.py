@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 #: Exit codes: nothing found or a solver that failed; bad input; Ctrl-C.
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
@@ -78,6 +78,26 @@ def make_folder(path: str) -> Path:
     if not os.access(folder, os.W_OK):
         raise ValueError(f"Folder '{path}' cannot be written (no permission).")
     return folder
+
+
+def all_refused(refused: Mapping[Path, str], folder: Path) -> ValueError:
+    """Return the error of tasks all of which were refused, and leave no empty folder.
+
+    Parameters
+    ----------
+    refused
+        Complaint of every task, by its folder. The error has the first one, and the names of
+        folders with another.
+    folder
+        Folder of all results, which is removed if nothing was written.
+    """
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+    said = {own: complaint.replace(str(own), "") for own, complaint in refused.items()}
+    first = next(iter(refused))
+    others = [own.name for own in refused if said[own] != said[first]]
+    end = f" (Refused for other reasons: {', '.join(others)}.)" if others else ""
+    return ValueError(refused[first] + end)
 
 
 def flat(lists: Iterable[Iterable[Any]]) -> tuple[Any, ...]:

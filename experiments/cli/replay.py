@@ -11,7 +11,14 @@ from goodalloc.data.documents.csv_writing import csv_text
 from goodalloc.data.documents.json_file import dump
 from goodalloc.data.workloads.generator import draw_workload, jobs_at
 from goodalloc.data.workloads.workload import read_workload
-from goodalloc.experiments.cli.output import BAD_INPUT, Output, drawing, flat, make_folder
+from goodalloc.experiments.cli.output import (
+    BAD_INPUT,
+    Output,
+    all_refused,
+    drawing,
+    flat,
+    make_folder,
+)
 from goodalloc.experiments.cli.replay_arguments import DEFAULT_POLICIES
 from goodalloc.experiments.cli.types import uniform_size
 from goodalloc.experiments.replay.replay_conditions import MeasurementNoise, Outage, Setting
@@ -33,7 +40,7 @@ from goodalloc.solvers.policies.registry import make_policy
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from goodalloc.data.workloads.workload import Submission
     from goodalloc.experiments.support.tasks import Task
@@ -100,7 +107,7 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
     folder = make_folder(arguments.out)
     refused = run_with_progress(arguments, tasks, folder, "simulate", arguments.workers)
     if len(refused) == len(tasks):
-        raise ValueError(complaints_of(refused))
+        raise all_refused(refused, folder)
     complaints = {task.policy: refused[task.folder] for task in tasks if task.folder in refused}
     folders = {task.policy: task.folder for task in tasks if task.policy not in complaints}
     if arguments.parquet:
@@ -113,14 +120,13 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
         {"policy": name, **terms[name], **summarise(name, target)}
         for name, target in folders.items()
     ]
-    columns = tuple(rows[0])
-    write_atomically(folder / "summary.csv", csv_text(rows, columns))
+    write_atomically(folder / "summary.csv", csv_text(rows, tuple(rows[0])))
     with drawing(f"the table is in {folder}"):
         from goodalloc.experiments.reporting.plots import save
 
         save(plot_replays(folders), folder / f"replay.{arguments.pictures}")
     texts = [
-        text_table(rows, columns),
+        text_table(rows, tuple(rows[0])),
         *(f"{name} is left out. {complaint}" for name, complaint in complaints.items()),
         f"written to {folder}: summary.csv, replay.{arguments.pictures}, and a folder for every "
         "policy",
@@ -306,7 +312,7 @@ def _reproduce(
     expected = "" if minutes is None else expected_minutes(minutes)
     refused = run_with_progress(arguments, tasks, plan.folder, name, workers, expected)
     if refused:
-        raise ValueError(complaints_of(refused))
+        raise all_refused(refused, plan.folder)
     begin = processor_seconds()
     rows, source = reproduction.rows(plan), reproduction.source(plan)
     table = table_of(rows)
@@ -329,15 +335,6 @@ def _reproduce(
         kept = f"{'stored' if arguments.store else 'confirmed'} in the repository: {file}"
     parts = reproduction.title, text_table(shown, tuple(shown[0])), reproduction.note, kept
     return "\n\n".join(filter(None, parts)), table
-
-
-def complaints_of(refused: Mapping[Path, str]) -> str:
-    """Return the first complaint, and the names of folders with another one."""
-    said = {folder: complaint.replace(str(folder), "") for folder, complaint in refused.items()}
-    first = next(iter(refused))
-    others = [folder.name for folder in refused if said[folder] != said[first]]
-    end = f" (Refused for other reasons: {', '.join(others)}.)" if others else ""
-    return refused[first] + end
 
 
 def _policies(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:

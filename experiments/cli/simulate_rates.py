@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
 from goodalloc.data.gavel.measured_rates import read_rate_jobs, read_rate_table
-from goodalloc.experiments.cli.output import Output, drawing, flat, make_folder
-from goodalloc.experiments.cli.replay import cluster_of, complaints_of, run_with_progress
+from goodalloc.experiments.cli.output import Output, all_refused, drawing, flat, make_folder
+from goodalloc.experiments.cli.replay import cluster_of, run_with_progress
 from goodalloc.experiments.cli.replay_arguments import ONE_TYPE_POLICIES, RATE_POLICIES
 from goodalloc.experiments.reporting.report import for_machines, text_table
 from goodalloc.experiments.studies.gavel.measured_replay import (
@@ -64,7 +64,7 @@ def simulate_rates_command(arguments: argparse.Namespace) -> Output:
     ]
     refused = run_with_progress(arguments, tasks, folder, "simulate", arguments.workers)
     if refused:
-        raise ValueError(complaints_of(refused))
+        raise all_refused(refused, folder)
     done = {task.policy: task.completed() for task in tasks}
     rows = [summary_row(name, completed) for name, completed in done.items()]
     columns = tuple(rows[0])

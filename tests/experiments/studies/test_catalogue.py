@@ -15,6 +15,7 @@ from goodalloc.data.workloads.generator import draw_workload
 from goodalloc.data.workloads.workload import write_workload
 from goodalloc.experiments.cli import replay as cli_replay
 from goodalloc.experiments.cli.main import main
+from goodalloc.experiments.cli.output import all_refused
 from goodalloc.experiments.replay.replay_task import ReplayTask
 from goodalloc.experiments.reporting.estimates import estimate_of, shown_estimate
 from goodalloc.experiments.studies.catalogue import ENTRIES, GROUPS, REPRODUCTIONS
@@ -220,13 +221,17 @@ def test_every_entry_leads_to_its_study(name: str) -> None:
 
 
 def test_what_else_was_refused_is_named(tmp_path: Path) -> None:
-    """Folders that are refused for the same reason count as one."""
+    """Folders that are refused for the same reason count as one; an empty one does not stay."""
+    empty = tmp_path / "out"
+    empty.mkdir()
     sentence = "Folder '{}' holds another replay."
     refused = {tmp_path / name: sentence.format(tmp_path / name) for name in ("fifo", "srtf")}
     first = refused[tmp_path / "fifo"]
-    assert cli_replay.complaints_of(refused) == first
+    assert str(all_refused(refused, empty)) == first
+    assert not empty.exists()
     refused[tmp_path / "themis"] = "Group 'a' is unknown."
-    assert cli_replay.complaints_of(refused) == f"{first} (Refused for other reasons: themis.)"
+    told = str(all_refused(refused, tmp_path))
+    assert told == f"{first} (Refused for other reasons: themis.)"
 
 
 @pytest.mark.parametrize(
