@@ -21,8 +21,9 @@ from goodalloc.experiments.studies.study_list import STUDIES_HELP
 #: Written out here, since importing the registries would slow the start down.
 POLICIES_HELP = """\
 policies:
-  Pollux          pollux, pollux-genetic, pollux-greedy, pollux-untied, pollux-shuffled,
-                  pollux-proportional, pollux-goodput, pollux-remaining, pollux-robust, pollux-worst
+  Pollux          pollux, pollux-genetic, pollux-priced, pollux-greedy, pollux-untied,
+                  pollux-shuffled, pollux-proportional, pollux-goodput, pollux-remaining,
+                  pollux-robust, pollux-worst
   its autoscaling autoscaling-goodput, autoscaling-throughput
   Sia             sia, sia-exact
   Optimus         optimus

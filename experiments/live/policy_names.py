@@ -13,6 +13,7 @@ LIVE = (
     "pollux-robust",
     "pollux-worst",
     "pollux-genetic",
+    "pollux-priced",
     "pollux-greedy",
     "sia",
     "sia-exact",

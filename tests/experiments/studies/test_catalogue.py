@@ -239,7 +239,6 @@ def test_what_else_was_refused_is_named(tmp_path: Path) -> None:
     [
         (["fig9", "--workloads", "3"], "workloads is 3; it makes no difference there"),
         (["fig9", "--policies", "tiresias"], "policies is tiresias; it makes no difference"),
-        (["fig6", "--quick"], "quick is True; it makes no difference"),
         (["fig1", "--seeds", "1-2"], "seeds is 1 2; it makes no difference"),
         (["exactness", "--policies", "fifo"], "policies is fifo; it makes no difference"),
     ],
