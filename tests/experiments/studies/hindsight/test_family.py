@@ -34,6 +34,7 @@ def test_the_family_is_everybody_that_decides_on_gpus_of_one_type() -> None:
         "pollux-shuffled",
         "pollux-robust",
         "pollux-worst",
+        "pollux-priced",
         "sia-exact",
         "pollux-proportional",
         "synergy-tune",

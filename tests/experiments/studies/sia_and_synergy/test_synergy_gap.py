@@ -67,5 +67,5 @@ def test_reproduce_synergy_writes_rows_and_a_picture(
     assert len(table) == 2 * 2 * len(MIXTURES)
     assert (table.opt >= table.tune - 1e-6).all()
     assert (tmp_path / "synergy.png").read_bytes().startswith(b"\x89PNG")
-    assert main(["reproduce", "synergy", "--quick", "--out", str(tmp_path)]) == 2
-    assert "quick is True; it makes no difference there" in capsys.readouterr().err
+    assert main(["reproduce", "synergy", "--seeds", "1,2", "--out", str(tmp_path)]) == 2
+    assert "seeds is 1 2; it makes no difference there" in capsys.readouterr().err
