@@ -35,6 +35,8 @@ class Replayed(NamedTuple):
 
     Attributes
     ----------
+    decisions
+        Number of decisions.
     median_ms, worst_ms
         Milliseconds of a decision.
     seconds
@@ -45,6 +47,7 @@ class Replayed(NamedTuple):
         Restarts of a job.
     """
 
+    decisions: int
     median_ms: float
     worst_ms: float
     seconds: float
@@ -52,15 +55,16 @@ class Replayed(NamedTuple):
     restarts: float
 
 
-def replay(policy: str, jobs: int, cluster: Cluster, seed: int) -> tuple[int, Replayed]:
-    """Replay a drawn day under a policy, and return its number of decisions and its numbers."""
+def replay(policy: str, jobs: int, cluster: Cluster, seed: int) -> Replayed:
+    """Replay a drawn day under a policy, and return its numbers."""
     workload = draw_workload(seed, load=jobs / PUBLISHED_JOBS)
     with tempfile.TemporaryDirectory() as folder:
         task = ReplayTask(Path(folder), policy, workload, Setting(cluster), gaps=False)
         task.run()
         milliseconds = 1000.0 * pd.read_csv(task.folder / "timing.csv").decision_seconds
         told = summarise(policy, task.folder)
-    return len(milliseconds), Replayed(
+    return Replayed(
+        len(milliseconds),
         float(milliseconds.median()),
         float(milliseconds.max()),
         told["replay_seconds"],
@@ -74,7 +78,7 @@ def measure(size: str, seed: int) -> dict[str, str | float]:
     jobs, nodes, gpus = map(int, size.split("x"))
     row: dict[str, str | float] = {"size": size, "seed": seed}
     for prefix, policy in POLICIES.items():
-        row[f"{prefix}_decisions"], found = replay(policy, jobs, Cluster.uniform(nodes, gpus), seed)
+        found = replay(policy, jobs, Cluster.uniform(nodes, gpus), seed)
         row |= {f"{prefix}_{name}": value for name, value in found._asdict().items()}
     row["change_percent"] = 100.0 * (float(row["priced_hours"]) / float(row["exact_hours"]) - 1.0)
     return row

@@ -36,14 +36,15 @@ class _Response(NamedTuple):
 
 
 class BestResponses:
-    """Allocation that jobs improve by responses.
+    """Improvement of allocations of one round by responses.
+
+    They are the moves of the local search (`solvers/heuristics/local_search.py`) that change no
+    other job, on arrays, for rounds without objects.
 
     Parameters
     ----------
     utilities
         Utilities of a round.
-    allocation
-        Allocation that keeps the rules.
 
     Examples
     --------
@@ -52,33 +53,32 @@ class BestResponses:
     >>> from goodalloc.solvers.columns.best_responses import BestResponses
     >>> jobs = tuple(Job(name, max_replicas=3) for name in ("a", "b"))
     >>> columns = RoundColumns.of(Instance(Cluster.uniform(2, 2), jobs, Rules(restart_delay=0.0)))
-    >>> found = BestResponses(column_utilities(columns), columns.current).improved()
+    >>> found = BestResponses(column_utilities(columns)).improved(columns.current)
     >>> found.placements()
     [((0, 2), (1, 1)), ((1, 1),)]
     """
 
-    def __init__(self, utilities: RoundUtilities, allocation: Allocation) -> None:
+    def __init__(self, utilities: RoundUtilities) -> None:
         self._utilities, self._columns = utilities, utilities.columns
-        self._reached = utilities.of(allocation).copy()
-        self._moved = utilities.moved(slice(0, self._columns.num_jobs))
-        self._best_up_to = _best_up_to(self._moved)
-        self._placements = allocation.placements()
-        self._free = self._columns.cluster.node_gpus - allocation.node_replicas
-        self._distributed = np.zeros(self._free.size, dtype=np.int64)
         self._power = max(self._columns.rules.power, LEAST_POWER)
-        self._most = self._columns.max_replicas
-        np.add.at(self._distributed, allocation.node[allocation.job_nodes[allocation.job] > 1], 1)
+        everyone = slice(0, self._columns.num_jobs)
+        self._least_cost = power_cost(utilities.best(everyone).max(axis=1), self._power)
+        self._moved = utilities.moved(everyone)
+        self._best_up_to = _best_up_to(self._moved)
 
-    def improved(self, limit: Int[Indices, " jobs"] | None = None) -> Allocation:
-        """Let jobs respond, those first that gain most, until none gains.
+    def improved(
+        self, allocation: Allocation, limit: Int[Indices, " jobs"] | None = None
+    ) -> Allocation:
+        """Return an allocation after responses, of those first that gain most, until none gains.
 
         Parameters
         ----------
+        allocation
+            Allocation that keeps the rules.
         limit
             Most GPUs of every job, where that is less than the round allows.
         """
-        allowed = np.minimum(self._columns.max_replicas, self._utilities.width - 1)
-        self._most = allowed if limit is None else np.minimum(allowed, limit)
+        self._start(allocation, limit)
         for _ in range(MOST_ROUNDS):
             if not self._free.any():
                 break
@@ -90,10 +90,19 @@ class BestResponses:
                 break
         return Allocation.from_placements(self._placements, self._columns.cluster.num_nodes)
 
+    def _start(self, allocation: Allocation, limit: Indices | None) -> None:
+        """Begin with an allocation."""
+        allowed = np.minimum(self._columns.max_replicas, self._utilities.width - 1)
+        self._most = allowed if limit is None else np.minimum(allowed, limit)
+        self._reached = self._utilities.of(allocation).copy()
+        self._placements = allocation.placements()
+        self._free = self._columns.cluster.node_gpus - allocation.node_replicas
+        self._distributed = np.zeros(self._free.size, dtype=np.int64)
+        np.add.at(self._distributed, allocation.node[allocation.job_nodes[allocation.job] > 1], 1)
+
     def _unhappy(self) -> list[int]:
         """Return the jobs that could have a better utility on an empty cluster, the worst first."""
-        best = self._utilities.best(slice(0, self._columns.num_jobs)).max(axis=1)
-        possible = power_cost(self._reached, self._power) - power_cost(best, self._power)
+        possible = power_cost(self._reached, self._power) - self._least_cost
         order = np.argsort(-possible, kind="stable")[:MOST_JOBS]
         found: list[int] = order[possible[order] > 0.0].tolist()
         return found
@@ -102,8 +111,9 @@ class BestResponses:
         """Return what a response saves of the mean's cost; 0 if it is no better."""
         if response.utility <= self._reached[job] * (1.0 + LEAST_GAIN):
             return 0.0
-        before, after = np.array([self._reached[job], response.utility])
-        return float(power_cost(before, self._power) - power_cost(after, self._power))
+        now_and_then = np.array([self._reached[job], response.utility])
+        before, after = power_cost(now_and_then, self._power)
+        return float(before - after)
 
     def _response(self, job: int) -> _Response:
         """Return what suits a job best of its own and the free GPUs."""

@@ -147,8 +147,7 @@ def _answer(utilities: ColumnUtilities, seconds: SecondsOfParts) -> ColumnAnswer
     if wanted.price is None and utilities.fitness(allocation) < wanted.bound:
         cautious = place_replicas(utilities, wanted.fewest)  # which a level alone asks for
         allocation = max(allocation, cautious, key=utilities.fitness)
-    close = utilities.fitness(allocation) >= wanted.bound * (1.0 - CLOSE)
-    if not close and columns.num_jobs < MANY:
+    if columns.num_jobs < MANY and utilities.fitness(allocation) < wanted.bound * (1.0 - CLOSE):
         allocation = _improved(utilities, wanted, allocation)
     seconds.end("packing")
     if broken := column_violations(columns, allocation):
@@ -170,14 +169,11 @@ def _improved(utilities: ColumnUtilities, wanted: Wanted, allocation: Allocation
     power, current = utilities.columns.rules.power, utilities.columns.current
     power = power if math.isfinite(power) else AT_LEVEL
     whole = whole_node_placements(utilities, wanted.reference, power)
-    found = []
+    responses, found = BestResponses(utilities), []
     for replicas, placed in ((wanted.replicas, allocation), *whole):
-        found.append(BestResponses(utilities, placed).improved())
+        found.append(responses.improved(placed))
         stay = (replicas > 0) & (replicas == current.job_replicas)
         if (stay & ~placed.unchanged(current)).any():
-            others = BestResponses(
-                utilities, place_replicas(utilities, np.where(stay, replicas, 0))
-            )
-            others.improved(limit=replicas)
-            found.append(others.improved())
+            undisturbed = place_replicas(utilities, np.where(stay, replicas, 0))
+            found.append(responses.improved(responses.improved(undisturbed, limit=replicas)))
     return max(found, key=utilities.fitness)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
-from goodalloc.data.rounds.any_round import PARQUET
+from goodalloc.data.rounds.any_round import PARQUET, read_round
 from goodalloc.experiments.cli.output import Output, check_distinct, check_target
 from goodalloc.experiments.support.extras import require_extra
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.instance import Instance
     from goodalloc.models.round.mode import Mode
     from goodalloc.solvers.mode_columns.solver import ModeColumnAnswer
 
@@ -35,25 +36,27 @@ def require_reader(path: str) -> None:
         require_extra("parquet", f"File '{path}'")
 
 
-def require_comparable(path: str) -> None:
-    """Refuse to compare solvers on a round in columns that most of them take hours for.
+def comparable_round(path: str) -> Instance:
+    """Return the round on which solvers are compared, with an object for every job.
 
     Raises
     ------
     ValueError
-        If it has more than `MOST_COMPARED` jobs, or the extra that reads it is not installed.
+        If it is a round in columns of more than `MOST_COMPARED` jobs, for which most solvers take
+        hours, or the extra that reads it is not installed, or as `read_round`.
     """
     require_reader(path)
-    if not (path.endswith(PARQUET) and Path(path).is_file()):
-        return
+    if not path.endswith(PARQUET):
+        return read_round(path)
     from goodalloc.data.rounds.column_file import read_columns
 
-    jobs = read_columns(path).num_jobs
-    if jobs > MOST_COMPARED:
+    columns = read_columns(path)
+    if columns.num_jobs > MOST_COMPARED:
         raise ValueError(
-            f"File '{path}' has {jobs:,} jobs; expected at most {MOST_COMPARED:,} to compare "
-            f"solvers. `goodalloc solve {path}` decides it."
+            f"File '{path}' has {columns.num_jobs:,} jobs; expected at most {MOST_COMPARED:,} to "
+            f"compare solvers. `goodalloc solve {path}` decides it."
         )
+    return columns.instance(name=Path(path).stem)
 
 
 def solve_in_columns(arguments: argparse.Namespace) -> Output:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
-from goodalloc.data.rounds.any_round import read_round
 from goodalloc.data.rounds.benchmark_set import benchmark_names, find_instance
 from goodalloc.experiments.cli.output import FAILED, INTERRUPTED, Output, drawing, flat, make_folder
-from goodalloc.experiments.cli.rounds.columns import require_comparable
+from goodalloc.experiments.cli.rounds.columns import comparable_round
 from goodalloc.experiments.gap.comparison import check_solvers, compare, usual_solvers
 from goodalloc.experiments.gap.gap import (
     GapPlan,
@@ -53,8 +52,7 @@ SOLVED_GAP = 0.01
 
 def compare_command(arguments: argparse.Namespace) -> Output:
     """Solve an instance with several solvers and seeds."""
-    require_comparable(arguments.file)
-    instance = read_round(arguments.file)
+    instance = comparable_round(arguments.file)
     given, seeds = arguments.solvers, flat(arguments.seeds)
     solvers = usual_solvers(instance) if given is None else flat(given)
     check_seeds(seeds)

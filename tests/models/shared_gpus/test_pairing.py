@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from goodalloc.formulations.shared_gpus.gandiva import build_pairing_program
 from goodalloc.models.shared_gpus.pairing import (
     Pairing,
     pairing_violations,
@@ -18,6 +19,8 @@ from goodalloc.models.shared_gpus.pairing import (
 )
 from goodalloc.models.shared_gpus.shared_speed import FAIR, GpuUse, Sharing
 from goodalloc.solvers.interface.stop import Stop
+from goodalloc.solvers.interface.watch import Watch
+from goodalloc.solvers.milp.highs_program import run_mixed_integer
 from goodalloc.solvers.shared_gpus.pairing import best_pairs, first_pairs, gainful
 
 
@@ -174,3 +177,16 @@ def test_problems_that_make_no_sense_are_refused(kind: Any, gain: Any, complaint
     """In a sentence."""
     with pytest.raises(ValueError, match=complaint):
         Pairing(kind, gain)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_fast_method_finds_what_the_whole_program_finds(seed: int) -> None:
+    """Where no two jobs are alike."""
+    random, stop = np.random.default_rng(seed), Stop(seconds=60.0)
+    loads = zip(random.uniform(0.2, 1.0, 24), random.uniform(0.1, 0.9, 24), strict=True)
+    uses = [GpuUse(float(busy), float(memory)) for busy, memory in loads]
+    problem = Pairing.of(random.choice((1, 1, 2, 4, 8), 24).tolist(), uses, FAIR)
+    pairs, program = best_pairs(problem, stop=stop), build_pairing_program(problem).program
+    assert program is not None
+    whole = run_mixed_integer(program, Watch(stop), gap=stop.gap * pairs.total)
+    assert pairs.total == pytest.approx(-whole.objective)

@@ -67,7 +67,7 @@ def test_no_job_loses_by_best_responses_and_the_rules_hold(
     starts = [nothing, priced(utilities)]
     starts += [] if column_violations(columns, columns.current) else [columns.current]
     for start in starts:
-        found = BestResponses(utilities, start).improved()
+        found = BestResponses(utilities).improved(start)
         assert not column_violations(columns, found)
         before, after = utilities.of(start), utilities.of(found)
         assert (after >= before * (1 - 1e-9)).all()
