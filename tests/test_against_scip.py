@@ -7,8 +7,8 @@ import math
 import pytest
 
 from goodalloc.data.rounds.benchmark_set import benchmark_names, load_benchmark
-from goodalloc.experiments.gap.scip_check import AGREE, Verdict, cross_check
 from goodalloc.solvers.certificates.solve import solve
+from goodalloc.solvers.exact.scip_check import AGREE, Verdict, cross_check
 from goodalloc.solvers.interface.result import Status
 from tests.support.small_rounds import KINDS
 

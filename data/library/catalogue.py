@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from goodalloc.data.documents.csv_table import read_table
 from goodalloc.data.documents.csv_writing import csv_text
 from goodalloc.data.files.instance import instance_digest, instance_from_dict
-from goodalloc.data.library.library_round import CATEGORIES, LibraryRound
+from goodalloc.data.library.library_round import CATEGORIES, TREE, LibraryRound
 from goodalloc.data.library.recipes import make_round
 from goodalloc.data.library.stored_files import file_of, library_folder, read_compressed
 from goodalloc.models.support.validation import did_you_mean, literal
@@ -170,7 +170,8 @@ def load_round(name: str) -> Instance:
     Raises
     ------
     ValueError
-        If the library has no round of that name, or what was made has another digest.
+        If the library has no round of that name, it is on a tree, or what was made has another
+        digest.
 
     Examples
     --------
@@ -179,17 +180,31 @@ def load_round(name: str) -> Instance:
     4
     """
     known = find_round(name)
+    if known.on_tree:
+        raise ValueError(
+            f"Round '{name}' is on a tree; expected one without (`load_tree_round` loads it)."
+        )
     if known.recorded:
         instance = instance_from_dict(read_compressed(file_of("rounds", name)))
     else:
         instance = make_round(known.recipe, name)
-    digest = instance_digest(instance)
+    check_digest(known, instance_digest(instance))
+    return instance
+
+
+def check_digest(known: LibraryRound, digest: str) -> None:
+    """Refuse a round that was made or read and has another digest than that of the table.
+
+    Raises
+    ------
+    ValueError
+        If the digests differ.
+    """
     if digest != known.sha256:
         raise ValueError(
-            f"Round '{name}': its digest is {digest[:12]}…; expected {known.sha256[:12]}…, so "
-            "that what was made here is another round."
+            f"Round '{known.name}': its digest is {digest[:12]}…; expected {known.sha256[:12]}…, "
+            "so that what was made here is another round."
         )
-    return instance
 
 
 def core_rounds() -> tuple[LibraryRound, ...]:
@@ -221,6 +236,8 @@ class Selection:
     ----------
     names, origins, categories, features
         Names, origins and classes, of which one has to hold, and features, which all have to hold.
+        Rounds on trees, which few solvers take, are selected only by their names, their origin or
+        the feature ``tree``.
     without
         Features of which none may hold.
     most_jobs
@@ -264,7 +281,13 @@ class Selection:
             and not set(self.without) & set(one.features)
             and (self.most_jobs is None or one.jobs <= self.most_jobs)
             and not (self.only_open and one.closed)
+            and (not one.on_tree or self._by_tree)
         )
+
+    @property
+    def _by_tree(self) -> bool:
+        """Whether rounds on trees are wanted."""
+        return bool(self.names) or TREE in (*self.origins, *self.features)
 
 
 def _refuse(item: str, wanted: Sequence[str], known: Iterable[str]) -> None:

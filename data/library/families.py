@@ -169,7 +169,7 @@ def drawn_rounds() -> Iterator[DrawnRound]:
     """
     for name in benchmark_names():
         yield DrawnRound(name, "pollux", f"benchmark name={name}")
-    for families in (_pollux(), _others(), _hard(), _degenerate()):
+    for families in (_pollux(), _others(), _hard(), _degenerate(), _on_trees()):
         for family in families:
             yield from family.rounds()
 
@@ -192,3 +192,20 @@ def _hard() -> Iterator[Family]:
     squares = "state=settled power=2.0 interference=no delay=300.0"
     recipe = f"pollux jobs=30 groups=a:20:3 {squares}"
     yield Family("pollux", "30x20-searched", recipe, (452,), since=2)
+
+
+def _on_trees() -> Iterator[Family]:
+    """Generate rounds on islands, racks and pods, some with few uplinks or with gangs."""
+    for jobs, nodes in ((20, 16), (40, 16), (160, 64)):
+        for state in ("cold", "settled"):
+            yield _tree(f"{jobs}x{nodes}-{state}", f"jobs={jobs} nodes={nodes} state={state}")
+    yield _tree("60x64-uplinks", "jobs=60 nodes=64 uplinks=1")
+    yield _tree("60x64-gangs", "jobs=60 nodes=64 gangs=0.3")
+    yield _tree("60x32-eight-gpus", "jobs=60 nodes=32 gpus=8 requiring=0.4")
+    yield _tree("20x64-few", "jobs=20 nodes=64")
+    yield _tree("60x64-uplinks-and-gangs", "jobs=60 nodes=64 uplinks=1 gangs=0.2")
+    yield _tree("500x128-settled", "jobs=500 nodes=128", (1,))
+
+
+def _tree(label: str, recipe: str, seeds: Sequence[int] = (1, 2)) -> Family:
+    return Family("tree", label, f"tree {recipe}", seeds, since=3)

@@ -29,6 +29,9 @@ HARD_SECONDS = 10.0
 #: … and relative loss of the better greedy heuristic above which it is hard, too.
 HARD_SPREAD = 0.05
 
+#: Feature of rounds on a tree.
+TREE = "tree"
+
 #: Length of a SHA-256 in hex.
 DIGEST_LENGTH = 64
 
@@ -53,7 +56,8 @@ class LibraryRound:
     features
         What it has beyond jobs without modes on equal nodes (`features_of`).
     sha256
-        Digest of the instance (`goodalloc.data.files.instance_digest`).
+        Digest of the instance (`goodalloc.data.files.instance_digest`), on a tree with the tree
+        (`goodalloc.data.topology.tree_round_digest`).
     since
         Version of the library of rounds in which it entered.
     fitness, bound
@@ -128,6 +132,11 @@ class LibraryRound:
     def recorded(self) -> bool:
         """Whether the round was recorded in a replay, so that its file ships."""
         return self.recipe.startswith("recorded ")
+
+    @property
+    def on_tree(self) -> bool:
+        """Whether its cluster is a tree, so that it is a `TopologyRound`."""
+        return TREE in self.features
 
 
 def features_of(instance: Instance) -> tuple[str, ...]:

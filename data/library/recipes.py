@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from goodalloc.data.plans.plan_workload import draw_plan_jobs
 from goodalloc.data.plans.shipped_plans import shipped_plan_times
@@ -34,6 +34,9 @@ from goodalloc.models.support.validation import did_you_mean, literal, require_c
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+#: A round with or without a tree.
+Made = TypeVar("Made")
 
 #: Value of an argument of a recipe.
 Value = int | float | bool | str
@@ -117,17 +120,35 @@ def make_round(recipe: str, name: str) -> Instance:
     >>> make_round("pollux seed=1 jobs=8 nodes=2", "mine").num_jobs
     8
     """
+    return follow(recipe, RECIPES).replace(name=name)
+
+
+def follow(recipe: str, recipes: Mapping[str, Callable[..., Made]]) -> Made:
+    """Return what the function of a recipe's name makes of its arguments.
+
+    Parameters
+    ----------
+    recipe
+        The text.
+    recipes
+        Functions by the name of the recipe.
+
+    Raises
+    ------
+    ValueError
+        As `make_round`.
+    """
     kind, arguments = parse_recipe(recipe)
-    if kind not in RECIPES:
-        closest = did_you_mean(kind, tuple(RECIPES))
-        known = ", ".join(RECIPES)
+    if kind not in recipes:
+        closest = did_you_mean(kind, tuple(recipes))
+        known = ", ".join(recipes)
         raise ValueError(f"Recipe {literal(kind)} is unknown{closest}; expected one of {known}.")
-    function = RECIPES[kind]
+    function = recipes[kind]
     try:
         inspect.signature(function).bind(**arguments)
     except TypeError as error:
         raise ValueError(f"Recipe '{kind}': {error}.") from error
-    return function(**arguments).replace(name=name)
+    return function(**arguments)
 
 
 def _cluster(groups: str, nodes: int, gpus: int) -> Cluster:

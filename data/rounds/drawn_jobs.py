@@ -156,7 +156,7 @@ def draw_jobs(
     """Draw ages, restarts and progress.
 
     Ages are exponential in whole seconds, restarts uniform around one per mean time between
-    restarts, and the largest run is the request halved, kept or doubled.
+    restarts, and the largest run is the request halved, kept, doubled or quadrupled.
     """
     count = application.size
     age = np.ceil(-shape.mean_age * np.log1p(-random.random(count)))

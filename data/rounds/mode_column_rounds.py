@@ -91,7 +91,8 @@ def generate_mode_columns(
         of `three_types` if None, on which jobs have ten modes.
     state
         What went before, as in `generate`; each running job is on one group, drawn by the GPUs
-        there are, with a GPU's share of the cores.
+        there are, with a GPU's share of the cores. In a disturbed round each node has been emptied
+        with a probability of a fifth, so that none may have been.
     rules
         Rules of the round; the default ones if None.
 

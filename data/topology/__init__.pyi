@@ -1,7 +1,11 @@
+from .library_trees import features_on_tree as features_on_tree
+from .library_trees import load_tree_round as load_tree_round
+from .library_trees import make_tree_round as make_tree_round
 from .topology_file import read_topology as read_topology
 from .topology_file import read_wishes as read_wishes
 from .topology_file import topology_from_dict as topology_from_dict
 from .topology_file import topology_to_dict as topology_to_dict
+from .topology_file import tree_round_digest as tree_round_digest
 from .topology_file import write_topology as write_topology
 from .tree_rounds import generate_on_tree as generate_on_tree
 from .tree_rounds import standard_tree as standard_tree

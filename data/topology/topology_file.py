@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.documents.atomic_write import write_atomically
@@ -16,6 +18,7 @@ from goodalloc.data.documents.json_file import (
     rows_text,
     shown,
 )
+from goodalloc.data.files.instance import instance_to_dict
 from goodalloc.data.topology.tree_rounds import standard_tree
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
@@ -130,6 +133,20 @@ def topology_to_dict(round_: TopologyRound) -> Document:
             nodes.setdefault(domain, []).append(node)
         document["levels"].append({**entry, "domains": nodes})
     return document
+
+
+def tree_round_digest(round_: TopologyRound) -> str:
+    """Return the SHA-256 of the JSON of a round and its topology, keys sorted, in hex.
+
+    Examples
+    --------
+    >>> from goodalloc.data.topology import generate_on_tree, tree_round_digest
+    >>> len(tree_round_digest(generate_on_tree(0, nodes=16, load=0.5)))
+    64
+    """
+    documents = [instance_to_dict(round_.instance), topology_to_dict(round_)]
+    text = json.dumps(documents, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def topology_from_dict(document: object, instance: Instance) -> TopologyRound:

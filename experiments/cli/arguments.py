@@ -129,7 +129,7 @@ GROUPED: dict[str, dict[str, tuple[str, Callable[[argparse.ArgumentParser], None
         "generate": ("draw an instance", add_generate),
         "trace": ("read a published trace of a cluster", add_trace),
         "export": ("write an instance as a mathematical program", add_export),
-        "view": ("write a page to look at: a round, replays, or a comparison", add_view),
+        "view": ("write a page to look at: a round, replays, or the gap benchmark", add_view),
         "check": ("check an allocation of an instance and print its fitness", add_check),
         "verify": ("check a certificate of a bound on the fitness", add_verify),
     },

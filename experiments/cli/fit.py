@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,11 @@ from goodalloc.experiments.reporting.report import for_machines, text_table
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
     from goodalloc.experiments.measure.profile_fit import Method, ProfileFit
+    from goodalloc.models.goodput.model import GoodputModel
+    from goodalloc.models.round.instance import Instance
 
 
 def fit_command(arguments: argparse.Namespace) -> Output:
@@ -66,11 +70,31 @@ def fit_command(arguments: argparse.Namespace) -> Output:
         jobs = 1 if arguments.jobs is None else arguments.jobs
         largest = max(int(profile.replicas.max()) for profile in profiles.values())
         added = with_jobs(instance, name, models, largest, jobs)
+        _check_batches(added, models)
         write_instance(added, arguments.into)
-        texts.append(f"added to {arguments.into}: {jobs} jobs, {added.num_jobs} in all")
+        count = "1 job" if jobs == 1 else f"{jobs} jobs"
+        texts.append(f"added to {arguments.into}: {count}, {added.num_jobs} in all")
     shown = {kind: model_to_dict(model) for kind, model in models.items()}
     data = {"models": shown} if several else {"model": next(iter(shown.values()))}
     return Output("\n\n".join(texts), {**data, "errors": for_machines(rows)})
+
+
+def _check_batches(instance: Instance, models: Mapping[str, GoodputModel]) -> None:
+    """Refuse an initial batch that no number of replicas can hold."""
+    most = min(instance.jobs[-1].max_replicas, instance.cluster.num_gpus)
+    fewest = {
+        kind: 1 if model.batch.accumulation else math.ceil(held)
+        for kind, model in models.items()
+        for held in [float(model.batch.initial) / float(model.batch.atomic_maximum)]
+    }
+    kind, least = min(fewest.items(), key=lambda pair: pair[1])
+    if least > most:
+        batch = models[kind].batch
+        raise ValueError(
+            f"argument --initial-batch: a batch of {batch.initial:g} examples needs {least} "
+            f"replicas of at most {batch.atomic_maximum:g}, without accumulation; expected at most "
+            f"{most}, which a job may have here."
+        )
 
 
 def _chosen(fits: list[ProfileFit], method: Method | None) -> ProfileFit:

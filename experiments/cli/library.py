@@ -17,7 +17,7 @@ ACTIONS = "goodalloc.experiments.library.actions"
 
 def library_command(arguments: argparse.Namespace) -> Output:
     """Do what the action says."""
-    files = [getattr(arguments, name, None) for name in ("out", "answer", "certificate")]
+    files = [getattr(arguments, name, None) for name in ("out", "tree", "answer", "certificate")]
     if arguments.action in ("get", "rank"):
         for path in files:
             check_target(path)
@@ -48,7 +48,7 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
         ("--rounds", "names of rounds"),
         ("--origin", "origins, such as philly"),
         ("--class", "easy, hard, degenerate, large"),
-        ("--feature", "features that the rounds have, such as types"),
+        ("--feature", "features that the rounds have, such as types; tree for those on trees"),
         ("--without", "features that they have not, such as modes"),
     ):
         parser.add_argument(
@@ -75,6 +75,7 @@ def _add_show(parser: argparse.ArgumentParser) -> None:
 def _add_get(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("round", help="name of a round")
     parser.add_argument("--out", metavar="FILE", help="file (default: NAME.json)")
+    parser.add_argument("--tree", metavar="FILE", help="file of the tree of a round that is on one")
     parser.add_argument(
         "--answer", metavar="FILE", help="also write the best known allocation to this file"
     )

@@ -151,6 +151,8 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
     from goodalloc.experiments.hindsight.job_weights import read_weights
     from goodalloc.experiments.replay_bound.replay_bound import bound_replays
 
+    if (arguments.objective == "late-jobs") != (arguments.due is not None):
+        raise ValueError("argument --due: expected with --objective late-jobs, and only with it.")
     workload = _workload(arguments)
     setting = Setting(
         cluster=cluster_of(arguments),

@@ -11,5 +11,3 @@ from .gap import run_gap as run_gap
 from .gap import typed_rows as typed_rows
 from .gap import unpack_history as unpack_history
 from .gap_bounds import bounds_text as bounds_text
-from .scip_check import Verdict as Verdict
-from .scip_check import cross_check as cross_check

@@ -16,6 +16,7 @@ from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
 from goodalloc.models.round.objective import mode_utilities
+from goodalloc.models.support.dotted_path import load_callable
 from goodalloc.solvers.interface.base import SOLVERS, find_solver
 from goodalloc.solvers.interface.result import Status
 
@@ -29,13 +30,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Run of a solver: instance (a path or a shipped name), solver, seed and limits."""
+    """Run of a solver.
+
+    Parameters
+    ----------
+    instance
+        A path, or the name of an instance that ships.
+    solver, seed, stop
+        The solver, its seed and its limits.
+    bound
+        Upper bound on the fitness, if one is known.
+    attempt
+        Dotted path of a function that takes the task and returns its result, for rounds that
+        `goodalloc.solvers.solve` does not take; None for those that it does.
+    """
 
     instance: str
     solver: str
     seed: int
     stop: Stop
     bound: float | None = None
+    attempt: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +150,9 @@ def _serve(pipe: Connection) -> None:
             if task.solver not in warm:
                 _warm_up(task.solver)
                 warm.add(task.solver)
+            if task.attempt is not None:
+                pipe.send(load_callable(task.attempt, "Task")(task))
+                continue
             if instance is None or source != task.instance:
                 source, instance = task.instance, find_instance(task.instance)
                 mode_utilities(instance)

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from goodalloc.solvers.hindsight.schedule_search import HindsightSchedule
 
 #: Points in time at which allocated GPUs are drawn.
-POINTS = 400
+POINTS = 2_000
+
+#: Ratio of the ends of a logarithmic axis beyond which only powers of 10 have labels.
+MANY_DECADES = 1e4
 
 
 def plot_hindsight(
@@ -129,7 +132,7 @@ def _draw_gpus(ax: Axes, problem: OfflineProblem, schedule: HindsightSchedule) -
             inside = (times >= segment.start) & (times < segment.end)
             held[names.index(job.training), inside] += segment.gpus
     colours = [COLOURS[index % len(COLOURS)] for index in range(len(names))]
-    ax.stackplot(times / HOUR, held, labels=names, colors=colours, linewidth=0)
+    ax.stackplot(times / HOUR, held, labels=names, colors=colours, linewidth=0, step="post")
     ax.set_ylabel("GPUs held", fontsize="small")
     ax.set_xlabel("time (h)", fontsize="small")
     ax.set_ylim(0.0, 1.02 * float(problem.supply.gpus.sum(axis=1).max()))
@@ -147,7 +150,9 @@ def _draw_jobs(
     ends = [float(both.min()) * 0.8, float(both.max()) * 1.2]
     ax.plot(ends, ends, color="0.6", linewidth=0.8)
     _draw_logarithmic(ax)
-    ax.set_xlabel("completion in the plan of the bound (h)", fontsize="small")
+    ax.set_xlabel(
+        "completion in the plan of the bound (h), up to a price interval", fontsize="small"
+    )
     ax.set_ylabel("completion in the schedule (h)", fontsize="small")
     open_axes(ax)
 
@@ -165,8 +170,14 @@ def _draw_by_training(
 
 
 def _draw_logarithmic(ax: Axes) -> None:
-    """Draw both axes of hours logarithmic."""
+    """Draw both axes of hours logarithmic, with labels at 1, 2 and 5 of a decade at most."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     ax.set_xscale("log")
     ax.set_yscale("log")
     for axis in (ax.xaxis, ax.yaxis):
+        low, high = axis.get_view_interval()
+        wide = high > MANY_DECADES * low
+        axis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0)))
         axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter(NullFormatter())

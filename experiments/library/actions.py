@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
 from goodalloc.data.documents.json_file import dump
-from goodalloc.data.files.instance import write_instance
 from goodalloc.data.library.catalogue import (
     COLUMNS,
     Selection,
     catalogue_row,
     core_rounds,
     find_round,
-    load_round,
 )
 from goodalloc.data.library.stored_files import file_of, read_compressed
+from goodalloc.experiments.library.loaded_round import LoadedRound
 from goodalloc.experiments.reporting.progress import progress_bar
 from goodalloc.experiments.reporting.report import for_machines, percent, text_table
 from goodalloc.experiments.support.extras import require_extra
@@ -115,6 +114,9 @@ def get_rounds(arguments: argparse.Namespace) -> Outcome:
     """Write a round, and what is known of it, to files."""
     one = find_round(arguments.round)
     target = arguments.out or f"{one.name}.json"
+    if (arguments.tree is None) == one.on_tree:
+        which = "expected --tree FILE, too" if one.on_tree else "expected no --tree"
+        raise ValueError(f"Round '{one.name}' is on {'a' if one.on_tree else 'no'} tree; {which}.")
     more: dict[Kind, str | None] = {
         "answers": arguments.answer,
         "certificates": arguments.certificate,
@@ -122,8 +124,7 @@ def get_rounds(arguments: argparse.Namespace) -> Outcome:
     for kind, path in more.items():
         if path is not None and not file_of(kind, one.name).is_file():
             raise ValueError(f"Round '{one.name}': the library ships none of its {kind}.")
-    write_instance(load_round(one.name), target)
-    written = [target]
+    written = LoadedRound.of(one.name).write(target, arguments.tree)
     for kind, path in more.items():
         if path is not None:
             document: Any = read_compressed(file_of(kind, one.name))

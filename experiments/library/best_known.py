@@ -11,7 +11,6 @@ table is written after every round, so that the command goes on where it was int
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import math
 import sys
@@ -21,24 +20,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from goodalloc.data.documents.atomic_write import write_atomically
-from goodalloc.data.files.instance import instance_to_dict
 from goodalloc.data.library.catalogue import (
     CATALOGUE,
     catalogue_text,
-    load_round,
     read_catalogue,
 )
 from goodalloc.data.library.library_round import CLOSED_GAP, category_of
 from goodalloc.data.library.stored_files import write_compressed
 from goodalloc.experiments.gap.comparison import attempt
 from goodalloc.experiments.library.checks import checked_submission
+from goodalloc.experiments.library.first_solvers import exact_solver
+from goodalloc.experiments.library.loaded_round import LoadedRound
 from goodalloc.experiments.library.make_library import FOLDER
 from goodalloc.experiments.library.submission import ANSWERS
-from goodalloc.experiments.library.wrapped_solvers import exact_solver
-from goodalloc.experiments.verification import verify
 from goodalloc.models.round.objective import mode_utilities
-from goodalloc.solvers.certificates.certificate_file import certificate_to_dict
-from goodalloc.solvers.certificates.solve import certified, certify
+from goodalloc.solvers.certificates.solve import certify
 from goodalloc.solvers.interface.base import call_solver, find_solver
 from goodalloc.solvers.interface.result import refutes
 from goodalloc.solvers.interface.result_file import read_result, result_to_dict
@@ -48,8 +44,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from goodalloc.data.library.library_round import LibraryRound
-    from goodalloc.formulations.certificates.certificate import Certificate
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.topology.topology_round import TopologyRound
     from goodalloc.solvers.interface.result import Result
 
 logger = logging.getLogger(__name__)
@@ -67,9 +63,8 @@ class Best(NamedTuple):
     Attributes
     ----------
     result
-        The best result, whose bound is the best one that is proved.
-    certificate
-        Certificate of its bound; None if that rests on the word of the solver.
+        The best result, whose bound is the best one that is proved, and its certificate; None if it
+        rests on the word of the solver.
     seconds
         Seconds of its solver.
     greedy
@@ -77,7 +72,6 @@ class Best(NamedTuple):
     """
 
     result: Result
-    certificate: Certificate | None
     seconds: float
     greedy: float
 
@@ -89,16 +83,19 @@ def greedy_solvers(instance: Instance) -> tuple[str, ...]:
     return ("greedy", "local_search") if instance.plain else ("greedy",)
 
 
-def decide(instance: Instance, seconds: float) -> Best:
+def decide(round_: LoadedRound, seconds: float) -> Best:
     """Decide a round exactly and greedily.
 
     Parameters
     ----------
-    instance
+    round_
         The round.
     seconds
         Time limit of the exact solver.
     """
+    if round_.tree is not None:
+        return _decide_on_tree(round_, round_.tree, seconds)
+    instance = round_.instance
     mode_utilities(instance)
     stop, name = Stop(seconds=seconds), exact_solver(instance)
     answers = [attempt(instance, greedy, stop=stop) for greedy in greedy_solvers(instance)]
@@ -109,29 +106,42 @@ def decide(instance: Instance, seconds: float) -> Best:
     exact = certify(instance, answer, name, trusted=True, solve_seconds=spent)
     best = max([exact, *answers], key=lambda one: one.fitness if one.allocation else -1.0)
     best = replace(best, bound=exact.bound, evidence=exact.evidence, certificate=exact.certificate)
-    return _certified(instance, best, exact, greedy)
+    return Best(_certified(round_, best), exact.solve_seconds, greedy)
 
 
-def _certified(instance: Instance, best: Result, exact: Result, greedy: float) -> Best:
-    """Return the best result with the better of its bound and that of prices."""
-    proved = certified(instance, best, Stop(seconds=CERTIFICATE_SECONDS))
-    certificate = proved.certificate
+def _decide_on_tree(round_: LoadedRound, tree: TopologyRound, seconds: float) -> Best:
+    """Decide a round on a tree exactly, and by placements of the optimum without the tree."""
+    from goodalloc.solvers.topology import ALGORITHMS, place_flat_optimum, solve_tree
+
+    stop = Stop(seconds=seconds)
+    exact = solve_tree(tree, stop=stop)
+    placed = [
+        result
+        for result in (place_flat_optimum(tree, name, stop=stop) for name in ALGORITHMS)
+        if result.allocation is not None
+    ]
+    greedy = max((one.fitness for one in placed), default=math.nan)
+    best = max([exact, *placed], key=lambda one: one.fitness if one.allocation else -1.0)
+    best = replace(best, bound=exact.bound, evidence=exact.evidence)
+    return Best(_certified(round_, best), exact.solve_seconds, greedy)
+
+
+def _certified(round_: LoadedRound, best: Result) -> Result:
+    """Return a result with the better of its bound and that of prices."""
+    proved = round_.certified(best, Stop(seconds=CERTIFICATE_SECONDS))
     weak = proved.bound > best.bound * (1.0 + CLOSED_GAP)
-    if weak or not _verified(instance, proved):  # what the stand-alone checker refuses is no proof
-        return Best(best, None, exact.solve_seconds, greedy)
-    return Best(replace(best, bound=proved.bound), certificate, exact.solve_seconds, greedy)
+    if weak or not _verified(round_, proved):  # what the stand-alone checker refuses is no proof
+        return replace(best, certificate=None)
+    return replace(best, bound=proved.bound, certificate=proved.certificate)
 
 
-def _verified(instance: Instance, result: Result) -> bool:
+def _verified(round_: LoadedRound, result: Result) -> bool:
     """Return whether the stand-alone checker verifies the certificate of a result."""
-    if result.certificate is None:
+    certificate = round_.certificate_document(result)
+    if certificate is None:
         return False
-    documents = (
-        instance_to_dict(instance),
-        result_to_dict(result, instance),
-        certificate_to_dict(result.certificate),
-    )
-    return bool(verify.verify(*(json.loads(json.dumps(one)) for one in documents)).verified)
+    answer = result_to_dict(result, round_.instance)
+    return bool(round_.verified(answer, certificate).verified)
 
 
 def updated(line: LibraryRound, best: Best) -> LibraryRound:
@@ -144,7 +154,7 @@ def updated(line: LibraryRound, best: Best) -> LibraryRound:
         solver=result.solver,
         seconds=round(best.seconds, 3),
         greedy=best.greedy,
-        proof="certificate" if best.certificate is not None else "solver",
+        proof="certificate" if result.certificate is not None else "solver",
     )
     if line.known:
         found = _better(line, found)
@@ -155,21 +165,40 @@ def _better(old: LibraryRound, new: LibraryRound) -> LibraryRound:
     """Return the greater fitness with the lesser bound that it does not refute."""
     better = new if new.fitness > old.fitness else old
     standing = [one for one in (old, new) if not refutes(better.fitness, one.bound)]
+    if not standing:
+        raise ValueError(
+            f"Round '{old.name}': the value {better.fitness!r} refutes the bounds {old.bound!r} "
+            f"and {new.bound!r}; expected one of them to hold."
+        )
     tightest = min(standing, key=lambda one: one.bound)
     return replace(better, bound=tightest.bound, proof=tightest.proof)
 
 
-def write_best(folder: Path, instance: Instance, best: Best) -> None:
-    """Write the best known allocation, and its certificate where that is small."""
-    name = instance.name
-    document = result_to_dict(replace(best.result, history=()), instance)
-    write_compressed(folder / "answers" / f"{name}.json.gz", document)
-    path = folder / "certificates" / f"{name}.json.gz"
-    path.unlink(missing_ok=True)
-    if best.certificate is not None:
-        write_compressed(path, certificate_to_dict(best.certificate))
-        if path.stat().st_size > MOST_CERTIFICATE_BYTES:
-            path.unlink()
+def write_better(folder: Path, round_: LoadedRound, line: LibraryRound, best: Best) -> None:
+    """Write the allocation and the certificate of a result, each where it is better than before.
+
+    Certificates of more than `MOST_CERTIFICATE_BYTES` are not kept.
+
+    Parameters
+    ----------
+    folder, round_
+        Folder of the library, and the round.
+    line
+        What was known of the round.
+    best
+        What was found.
+    """
+    name, result = f"{round_.instance.name}.json.gz", best.result
+    if not line.known or result.fitness > line.fitness:
+        document = result_to_dict(replace(result, history=()), round_.instance)
+        write_compressed(folder / "answers" / name, document)
+    if line.known and (result.bound >= line.bound or refutes(line.fitness, result.bound)):
+        return
+    path, certificate = folder / "certificates" / name, round_.certificate_document(result)
+    if certificate is not None:
+        write_compressed(path, certificate)
+    if certificate is None or path.stat().st_size > MOST_CERTIFICATE_BYTES:
+        path.unlink(missing_ok=True)
 
 
 def adopt(submission: Path, folder: Path) -> list[str]:
@@ -187,7 +216,7 @@ def adopt(submission: Path, folder: Path) -> list[str]:
     name, runs, _ = checked_submission(submission)
     better = [key for key, run in runs.items() if run.better and not run.refutes]
     for key in better:
-        instance, line = load_round(key), lines[key]
+        instance, line = LoadedRound.of(key).instance, lines[key]
         result = read_result(submission / ANSWERS / f"{key}.json", instance)
         found = replace(result, bound=line.bound, history=(), claimed_bound=math.inf)
         write_compressed(folder / "answers" / f"{key}.json.gz", result_to_dict(found, instance))
@@ -224,11 +253,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         left = {"unknown": not line.known, "open": not line.closed, "all": True}
         if not (wanted and left[arguments.which]):
             continue
-        instance = load_round(line.name)
-        best = decide(instance, arguments.seconds)
+        round_ = LoadedRound.of(line.name)
+        best = decide(round_, arguments.seconds)
         found = updated(line, best)
-        if not line.known or found.fitness > line.fitness or found.bound < line.bound:
-            write_best(arguments.folder, instance, best)
+        write_better(arguments.folder, round_, line, best)
         lines[index] = found
         write_atomically(table, catalogue_text(lines))
         logger.info("%s: %s, gap %.2g, %.1f s", line.name, found.category, found.gap, best.seconds)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from goodalloc.data.documents.json_file import read_document
 from goodalloc.data.files.format_names import RESULT_FORMAT
-from goodalloc.data.files.instance import instance_to_dict
-from goodalloc.data.library.catalogue import find_round, load_round
+from goodalloc.data.library.catalogue import find_round
 from goodalloc.data.library.stored_files import file_of, read_compressed
+from goodalloc.experiments.library.loaded_round import LoadedRound
 from goodalloc.experiments.library.protocol import judge
 from goodalloc.experiments.library.submission import (
     ANSWERS,
@@ -18,9 +17,6 @@ from goodalloc.experiments.library.submission import (
     read_runs,
     read_submission,
 )
-from goodalloc.experiments.verification import verify
-from goodalloc.models.round.feasibility import violations
-from goodalloc.models.round.objective import fitness
 from goodalloc.solvers.certificates.certificate_file import CERTIFICATE_FORMAT
 from goodalloc.solvers.interface.result import refutes
 from goodalloc.solvers.interface.result_file import read_result, result_from_dict
@@ -31,7 +27,6 @@ if TYPE_CHECKING:
 
     from goodalloc.experiments.library.protocol import Runs
     from goodalloc.experiments.library.submission import Run
-    from goodalloc.models.round.instance import Instance
     from goodalloc.solvers.interface.result import Result
 
 #: Relative difference up to which a stated fitness is that of its allocation.
@@ -81,37 +76,32 @@ def check_run(run: Run, folder: Path) -> Checked:
     answer = folder / ANSWERS / f"{run.round}.json"
     if run.fitness is None and not answer.exists():
         return Checked(run, math.nan)
-    instance = load_round(run.round)
+    round_ = LoadedRound.of(run.round)
     try:
         stated = math.nan if run.fitness is None else run.fitness
-        value = _value(instance, read_result(answer, instance), stated)
-        bound = _certified(instance, answer, folder / CERTIFICATES / f"{run.round}.json")
+        value = _value(round_, read_result(answer, round_.instance), stated)
+        bound = _certified(round_, answer, folder / CERTIFICATES / f"{run.round}.json")
     except ValueError as error:
         return Checked(run, math.nan, refusal=str(error))
     return Checked(run, value, bound, news=_news(run, value, bound))
 
 
-def _value(instance: Instance, result: Result, stated: float) -> float:
+def _value(round_: LoadedRound, result: Result, stated: float) -> float:
     """Return the fitness of an answer; raise an error if there is none or it is not as stated."""
     if result.allocation is None:
         raise ValueError("its answer has no allocation.")
-    broken = violations(instance, result.allocation)
-    if broken:
-        raise ValueError(f"its allocation breaks a rule: {broken[0]}")
-    value = fitness(instance, result.allocation)
+    value = round_.value(result.allocation)
     if not abs(stated - value) <= SAME * abs(value):
         raise ValueError(f"its fitness is stated as {stated:.12g}; expected {value:.12g}.")
     return value
 
 
-def _certified(instance: Instance, answer: Path, certificate: Path) -> float:
+def _certified(round_: LoadedRound, answer: Path, certificate: Path) -> float:
     """Return the bound that a certificate proves, infinite without one."""
     if not certificate.exists():
         return math.inf
-    verdict = verify.verify(
-        json.loads(json.dumps(instance_to_dict(instance))),
-        read_document(answer, (RESULT_FORMAT,)),
-        read_document(certificate, (CERTIFICATE_FORMAT,)),
+    verdict = round_.verified(
+        read_document(answer, (RESULT_FORMAT,)), read_document(certificate, (CERTIFICATE_FORMAT,))
     )
     if not verdict.verified:
         raise ValueError(f"its certificate is refused: {' '.join(verdict.reasons)}")
@@ -211,13 +201,12 @@ def check_library(name: str, *, exact: bool = False) -> LibraryCheck:
     line = find_round(name)
     paths = {kind: file_of(kind, name) for kind in ("answers", "certificates")}
     try:
-        instance, answer = load_round(name), read_compressed(paths["answers"])
+        round_, answer = LoadedRound.of(name), read_compressed(paths["answers"])
         if not paths["certificates"].is_file():
-            _value(instance, result_from_dict(answer, instance), line.fitness)
+            _value(round_, result_from_dict(answer, round_.instance), line.fitness)
             return LibraryCheck(name, False, "")
-        document = json.loads(json.dumps(instance_to_dict(instance)))
         certificate = read_compressed(paths["certificates"])
-        verdict = verify.verify(document, answer, certificate, exact=exact)
+        verdict = round_.verified(answer, certificate, exact=exact)
     except ValueError as error:
         return LibraryCheck(name, False, str(error))
     reasons = list(verdict.reasons)

@@ -22,7 +22,7 @@ import numpy as np
 from goodalloc.data.library.library_round import CLOSED_GAP
 from goodalloc.data.library.recipes import make_round, parse_recipe, recipe_text
 from goodalloc.experiments.gap.comparison import attempt
-from goodalloc.experiments.library.wrapped_solvers import exact_solver
+from goodalloc.experiments.library.first_solvers import exact_solver
 from goodalloc.models.round.objective import mode_utilities
 from goodalloc.models.support.validation import require_count, require_number
 from goodalloc.solvers.interface.stop import Stop

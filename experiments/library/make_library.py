@@ -1,6 +1,6 @@
 """Makes the table of the library's rounds, and records those of replays.
 
-    python -m goodalloc.experiments.library.make_library [--reference FOLDER]
+    python -m goodalloc.experiments.library.make_library [--reference FOLDER] [--origins NAME …]
 
 FOLDER holds the published data of `data/ARTIFACTS.md`. Best known values of rounds that come out as
 they were are kept; `python -m goodalloc.experiments.library.best_known` finds those of the others.
@@ -20,16 +20,27 @@ from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.files.instance import instance_digest, instance_to_dict
 from goodalloc.data.library.catalogue import CATALOGUE, catalogue_text, read_catalogue
 from goodalloc.data.library.families import drawn_rounds
-from goodalloc.data.library.library_round import LibraryRound, category_of, features_of
-from goodalloc.data.library.recipes import make_round
+from goodalloc.data.library.library_round import (
+    LibraryRound,
+    category_of,
+    features_of,
+)
+from goodalloc.data.library.recipes import make_round, parse_recipe
 from goodalloc.data.library.stored_files import write_compressed
+from goodalloc.data.topology.library_trees import (
+    TREE_RECIPES,
+    features_on_tree,
+    make_tree_round,
+)
+from goodalloc.data.topology.topology_file import tree_round_digest
 from goodalloc.experiments.library.recorded_rounds import record
 from goodalloc.experiments.library.recordings import recordings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.topology.topology_round import TopologyRound
 
 logger = logging.getLogger(__name__)
 
@@ -40,23 +51,38 @@ FOLDER = Path(__file__).resolve().parents[2] / "data" / "library"
 def drawn() -> Iterator[LibraryRound]:
     """Generate the lines of the rounds that are drawn by seed."""
     for one in drawn_rounds():
-        instance = make_round(one.recipe, one.name)
-        found = line_of(instance, one.origin, one.recipe, degenerate=one.degenerate)
+        if parse_recipe(one.recipe)[0] in TREE_RECIPES:
+            found = line_on_tree(make_tree_round(one.recipe, one.name), one.origin, one.recipe)
+        else:
+            instance = make_round(one.recipe, one.name)
+            found = line_of(instance, one.origin, one.recipe, degenerate=one.degenerate)
         yield replace(found, since=one.since)
 
 
-def recorded(reference: Path, folder: Path) -> Iterator[LibraryRound]:
-    """Record rounds, write them to the folder, and generate their lines."""
+def recorded(
+    reference: Path, folder: Path, origins: Collection[str] | None = None
+) -> Iterator[LibraryRound]:
+    """Record rounds, write them to the folder, and generate their lines.
+
+    Parameters
+    ----------
+    reference, folder
+        Folder of the published data, and that of the library.
+    origins
+        Origins of the rounds to record; None for all.
+    """
     numbers: Counter[str] = Counter()
     for recording in recordings():
         origin = recording.origin
+        if origins is not None and origin not in origins:
+            continue
         found = record(recording, reference)
         for recipe, instance in found:
             numbers[origin] += 1
             size = f"{instance.num_jobs}x{instance.cluster.num_nodes}"
             named = instance.replace(name=f"{origin}-{size}-{recording.policy}-{numbers[origin]}")
             write_compressed(folder / "rounds" / f"{named.name}.json.gz", instance_to_dict(named))
-            yield line_of(named, origin, recipe)
+            yield replace(line_of(named, origin, recipe), since=recording.since)
         logger.info("%s: %d rounds", recording, len(found))
 
 
@@ -78,6 +104,12 @@ def line_of(
     return replace(found, category=category_of(found, degenerate=degenerate))
 
 
+def line_on_tree(round_: TopologyRound, origin: str, recipe: str) -> LibraryRound:
+    """Return the line of a round on a tree of which no value is known yet."""
+    found = line_of(round_.instance, origin, recipe)
+    return replace(found, features=features_on_tree(round_), sha256=tree_round_digest(round_))
+
+
 def kept_values(lines: Sequence[LibraryRound], folder: Path) -> list[LibraryRound]:
     """Return the lines, with the former ones in place of those whose digest did not change."""
     path = folder / CATALOGUE
@@ -97,6 +129,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         type=Path,
         help="folder of the published data; without it the recorded rounds are kept as they are",
     )
+    parser.add_argument(
+        "--origins",
+        nargs="+",
+        choices=sorted({one.origin for one in recordings()}),
+        metavar="NAME",
+        help="record only rounds of these origins, and keep the others as they are",
+    )
     parser.add_argument("--folder", type=Path, default=FOLDER)
     arguments = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
@@ -105,10 +144,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name in ("rounds", "answers", "certificates"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     lines = list(drawn())
-    if reference is None:
-        lines += [one for one in read_catalogue(folder / CATALOGUE) if one.recorded]
-    else:
-        lines += recorded(reference, folder)
+    anew: Collection[str] | None = arguments.origins if reference is not None else ()
+    if anew is not None:
+        former = read_catalogue(folder / CATALOGUE)
+        lines += [one for one in former if one.recorded and one.origin not in anew]
+    if reference is not None:
+        lines += recorded(reference, folder, anew)
     write_atomically(folder / CATALOGUE, catalogue_text(kept_values(lines, folder)))
     logger.info("%d rounds", len(lines))
     return 0

@@ -19,6 +19,7 @@ from goodalloc.data.library.recipes import PLAN_RULES, recipe_text
 from goodalloc.data.plans.plan_tables import read_measured_times
 from goodalloc.data.plans.plan_traces import NODES, TRACES, read_plan_trace
 from goodalloc.data.pods.openb import pods_instance, read_machines, read_pods
+from goodalloc.data.workloads.generator import PUBLISHED_JOBS, draw_workload
 from goodalloc.data.workloads.philly import CATEGORIES, SHORTEST, draw_from_philly, read_philly
 from goodalloc.data.workloads.rigid_jobs import (
     DAY,
@@ -138,6 +139,11 @@ def _pollux(recording: Recording, reference: Path) -> tuple[Submission, ...]:
     return read_workload(folder / f"workload-{recording.seed}.csv")[: recording.jobs]
 
 
+def _pollux_day(recording: Recording, _: Path) -> tuple[Submission, ...]:
+    """Draw a day of jobs as the package does, which needs no published data."""
+    return draw_workload(recording.seed, load=recording.jobs / PUBLISHED_JOBS)
+
+
 def _drawn(recording: Recording, table: pd.DataFrame, hours: int = 8) -> tuple[Submission, ...]:
     """Draw jobs of a list, none larger than half the cluster."""
     fits = table[table.num_gpus <= recording.nodes * recording.gpus // 2].reset_index(drop=True)
@@ -180,6 +186,7 @@ def _elasticflow(recording: Recording, reference: Path) -> tuple[Submission, ...
 #: Traces of jobs with models of the package, each a function that reads or draws its jobs.
 SOURCES: Mapping[str, Callable[[Recording, Path], tuple[Submission, ...]]] = {
     "pollux": _pollux,
+    "pollux-days": _pollux_day,
     "philly": _philly,
     "itp": _itp,
     "tiresias": _tiresias,

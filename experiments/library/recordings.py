@@ -31,6 +31,8 @@ class Recording:
         Fewest active jobs of a recorded round.
     power
         Power of the objective of the recorded rounds.
+    since
+        Version of the library in which the rounds entered.
 
     Raises
     ------
@@ -47,11 +49,12 @@ class Recording:
     rounds: int = 4
     least_jobs: int = 12
     power: float = -1.0
+    since: int = 1
 
     def __post_init__(self) -> None:
         require_name("Recording: trace", self.trace)
         require_name("Recording: policy", self.policy)
-        for name in ("jobs", "nodes", "gpus", "rounds", "least_jobs"):
+        for name in ("jobs", "nodes", "gpus", "rounds", "least_jobs", "since"):
             require_count(f"Recording: {name}", getattr(self, name), minimum=1)
         require_count("Recording: seed", self.seed, minimum=0)
         require_number("Recording: power", self.power, finite=False)
@@ -97,3 +100,10 @@ def recordings() -> Iterator[Recording]:
     for variant in _PODS:
         for seed, (pods, nodes) in enumerate(((60, 12), (120, 20), (250, 40)), start=1):
             yield Recording(f"openb-{variant}", "published", pods, seed, nodes=nodes, rounds=1)
+    for policy, jobs, nodes, rounds in (
+        ("pollux", 160, 16, 4),
+        ("pollux-priced", 640, 64, 6),
+        ("pollux-priced", 1280, 128, 4),
+        ("pollux-priced", 2000, 250, 4),
+    ):
+        yield Recording("pollux-days", policy, jobs, 1, nodes=nodes, rounds=rounds, since=3)

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 from goodalloc.data.documents.append_lines import append_lines, cut_unfinished
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
-from goodalloc.data.documents.json_file import dump, read_document
-from goodalloc.data.files.instance import write_instance
-from goodalloc.data.library.catalogue import load_round
+from goodalloc.data.documents.json_file import dump, read_document, rows_text
 from goodalloc.experiments.gap.gap import GRACE_FACTOR, GRACE_SECONDS
-from goodalloc.experiments.gap.worker import Failure, Task, Worker
+from goodalloc.experiments.gap.worker import Failure, Worker
+from goodalloc.experiments.library.loaded_round import LoadedRound
 from goodalloc.experiments.library.submission import (
     ANSWERS,
     CERTIFICATES,
@@ -35,8 +34,6 @@ from goodalloc.experiments.library.submission import (
 from goodalloc.experiments.support.folder_lock import locked, make_folder
 from goodalloc.experiments.support.machine_description import processor
 from goodalloc.experiments.support.version import library_version
-from goodalloc.solvers.certificates.certificate_file import write_certificate
-from goodalloc.solvers.certificates.solve import certified
 from goodalloc.solvers.interface.base import find_solver, ships
 from goodalloc.solvers.interface.result_file import write_result
 from goodalloc.solvers.interface.stop import Stop
@@ -46,7 +43,6 @@ if TYPE_CHECKING:
 
     from goodalloc.data.library.library_round import LibraryRound
     from goodalloc.experiments.library.submission import Submission
-    from goodalloc.models.round.instance import Instance
     from goodalloc.solvers.interface.result import Result
 
 #: Libraries whose versions are told.
@@ -104,18 +100,19 @@ def _run(
     submission: Submission, line: LibraryRound, folder: Path, worker: Worker, scratch: Path
 ) -> Run:
     """Run the solver on a round, and keep its answer."""
-    instance, limit = load_round(line.name), submission.limit(line)
-    path = scratch / f"{line.name}.json"
-    write_instance(instance, path)
-    task = Task(str(path), submission.solver, submission.seed, Stop(seconds=limit))
+    round_, limit = LoadedRound.of(line.name), submission.limit(line)
+    path = str(scratch / f"{line.name}.json")
+    task = round_.task(path, submission.solver, submission.seed, Stop(seconds=limit))
+    written = round_.write(path)
     outcome = worker.run(task, GRACE_FACTOR * limit + GRACE_SECONDS)
-    path.unlink()
+    for file in written:
+        Path(file).unlink()
     if isinstance(outcome, Failure):
         message = " ".join(outcome.message.split())
         status = str(outcome.status)
         return Run(line.name, line.sha256, limit, outcome.seconds, status, None, None, message)
     if outcome.allocation is not None:
-        _keep(outcome, instance, folder, certificate=submission.certificates, limit=limit)
+        _keep(outcome, round_, folder, certificate=submission.certificates, limit=limit)
     claimed = outcome.claimed_bound if math.isfinite(outcome.claimed_bound) else None
     return Run(
         round=line.name,
@@ -130,14 +127,16 @@ def _run(
 
 
 def _keep(
-    result: Result, instance: Instance, folder: Path, *, certificate: bool, limit: float
+    result: Result, round_: LoadedRound, folder: Path, *, certificate: bool, limit: float
 ) -> None:
     """Write an answer, with a certificate if one is wanted."""
+    instance = round_.instance
     if certificate:
-        result = certified(instance, result, Stop(seconds=limit))
-        if result.certificate is not None:
+        result = round_.certified(result, Stop(seconds=limit))
+        document = round_.certificate_document(result)
+        if document is not None:
             path = folder / CERTIFICATES / f"{instance.name}.json"
-            write_certificate(result.certificate, path)
+            write_atomically(path, rows_text(document, {}))
     write_result(result, instance, folder / ANSWERS / f"{instance.name}.json")
 
 

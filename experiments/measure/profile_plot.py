@@ -46,7 +46,8 @@ def plot_profile(fit: ProfileFit, name: str) -> Figure:
     left, right = figure.subplots(1, 2)
     _plot_throughput(fit, left)
     _plot_steps(fit, right)
-    figure.suptitle(f"{name} on {fit.profile.facts['device']}", fontsize="medium")
+    device = fit.profile.facts["device"]
+    figure.suptitle(f"{name} on {device}" if device else name, fontsize="medium")
     figure.legend(
         *left.get_legend_handles_labels(),
         loc="outside lower center",

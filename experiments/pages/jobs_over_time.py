@@ -120,6 +120,30 @@ def bars(replayed: Replayed) -> pd.DataFrame:
     return frame[(frame["gpus"] > 0) & (frame["row"] >= 0)].reset_index(drop=True)
 
 
+def rounds_and_idleness(replayed: Replayed) -> pd.DataFrame:
+    """Return the rounds, with a row of zeros wherever no job is left.
+
+    The simulator decides nothing while there are no jobs, so that the last round before such a time
+    would seem to last.
+
+    Parameters
+    ----------
+    replayed
+        The records.
+    """
+    jobs = replayed.jobs.sort_values("submission", kind="stable")
+    end = jobs["completion"].fillna(np.inf).to_numpy(dtype=float)
+    last_end = np.maximum.accumulate(end)
+    next_submission = np.append(jobs["submission"].to_numpy(dtype=float)[1:], np.inf)
+    idle = last_end[last_end < next_submission]
+    empty = pd.DataFrame(0.0, index=range(idle.size), columns=replayed.rounds.columns)
+    empty["time"] = idle
+    if "gap" in empty:
+        empty["gap"] = np.nan
+    rounds = pd.concat([replayed.rounds, empty], ignore_index=True)
+    return rounds.sort_values("time", kind="stable", ignore_index=True)
+
+
 def replay_page(replays: Mapping[str, Replayed]) -> str:
     """Return a page of one replay, or of several side by side with one axis of time.
 
@@ -208,11 +232,12 @@ def _column(
 ) -> list[Any]:
     """Return the pictures of a replay, one above the other."""
     found = [_jobs_picture(name, replayed, width, shared)]
-    hours = replayed.rounds["time"].to_numpy(dtype=float) / 3600.0
+    rounds = rounds_and_idleness(replayed)
+    hours = rounds["time"].to_numpy(dtype=float) / 3600.0
     for column, title in CURVES.items():
-        if column not in replayed.rounds:
+        if column not in rounds:
             continue
-        values = pd.to_numeric(replayed.rounds[column], errors="coerce").to_numpy(dtype=float)
+        values = pd.to_numeric(rounds[column], errors="coerce").to_numpy(dtype=float)
         if not np.isfinite(values).any():
             continue
         values = FACTORS.get(column, 1.0) * values
@@ -221,7 +246,7 @@ def _column(
             ax.scatter(hours, values, size=3, color="#20578b")
         elif column == "active_jobs":
             ax.varea_step(x=hours, y1=0.0 * values, y2=values, step_mode="after", color="#cccccc")
-            _steps(ax, hours, replayed.rounds["running_jobs"].to_numpy(dtype=float), "#0f3a63")
+            _steps(ax, hours, rounds["running_jobs"].to_numpy(dtype=float), "#0f3a63")
         else:
             _steps(ax, hours, values, "#20578b")
         found.append(ax)

@@ -14,6 +14,9 @@ from goodalloc.models.support.validation import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+#: File of a comparison of solvers on one round.
+COMPARED = "compare.csv"
+
 
 def view(path: str, policies: Sequence[str] = ()) -> str:
     """Return the page of a file or a folder.
@@ -46,15 +49,21 @@ def view(path: str, policies: Sequence[str] = ()) -> str:
     if (folder / SAMPLES).is_file():
         return replay_page({folder.name: read_replay(folder)})
     names = sorted(one.name for one in folder.iterdir() if (one / JOBS).is_file())
+    if not names and (folder / COMPARED).is_file():
+        raise ValueError(
+            f"Folder '{path}' holds a comparison of one round; expected the round itself, with "
+            "--allocation one of the results of the folder."
+        )
     if not names:
         raise ValueError(
             f"Folder '{path}' has neither {GAPS} nor a replay; expected what `goodalloc gap` or "
             "`goodalloc simulate` wrote."
         )
-    for policy in policies:
+    wanted = [policy.replace(":", ".") for policy in policies]  # as `simulate` names the folders
+    for policy in wanted:
         if policy not in names:
             closest = did_you_mean(policy, names)
             raise ValueError(
                 f"Folder '{path}' has no replay '{policy}'{closest}; expected {', '.join(names)}."
             )
-    return replay_page({name: read_replay(folder / name) for name in policies or names})
+    return replay_page({name: read_replay(folder / name) for name in wanted or names})

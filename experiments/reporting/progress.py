@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 #: Seconds between two lines, and before the first.
 INTERVAL = 30.0
 
+#: Share of the steps from which the remaining time is told: the first ones compile programs, too.
+FORESEEABLE = 0.05
+
 
 def progress_bar(name: str, total: int, *, quiet: bool, expected: str = "") -> Any:
     """Return a context whose `update(steps)` shows the progress of a command on standard error.
@@ -73,16 +76,20 @@ class ProgressLines:
         self._begin = self._last = self.clock()
 
     def update(self, steps: float = 1.0) -> None:
-        """Count `steps` more; the remaining time assumes the mean speed so far."""
+        """Count `steps` more; the remaining time assumes the mean speed so far.
+
+        It is told from `FORESEEABLE` of the steps on.
+        """
         self._done += steps
         now = self.clock()
         if now - self._last < INTERVAL or self._done <= 0:
             return
         self._last, passed = now, now - self._begin
-        remaining = passed * max(self.total / self._done - 1.0, 0.0)
-        share = 100.0 * self._done / self.total
-        line = f"{self.name}: {share:.0f} % after {passed:.0f} s, about {remaining:.0f} s left\n"
-        self.stream.write(line)
+        share = self._done / self.total
+        line = f"{self.name}: {100.0 * share:.0f} % after {passed:.0f} s"
+        if share >= FORESEEABLE:
+            line += f", about {passed * max(1.0 / share - 1.0, 0.0):.0f} s left"
+        self.stream.write(f"{line}\n")
         self.stream.flush()
 
     def __enter__(self) -> ProgressLines:

@@ -11,7 +11,7 @@ import numpy as np
 
 from goodalloc.data.documents.json_file import pack_number
 from goodalloc.experiments.reporting.statistics import shifted_geometric_mean
-from goodalloc.solvers.interface.result import Evidence
+from goodalloc.solvers.interface.result import Evidence, Limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -260,6 +260,12 @@ def comparison_text(rows: Sequence[Row], results: Sequence[Result], columns: Seq
         bound_text(result.bound, result.bound_source, result.evidence) for result in results
     )
     text += "".join(f"\nbound {bound}" for bound in bounds if bound != "none")
+    text += "".join(
+        f"\n{result.solver} (seed {result.seed}): no iteration was done; compiling took "
+        f"{result.compile_seconds:.1f} s of the time limit, so try it again or allow more"
+        for result in results
+        if result.limit is Limit.TIME and result.compile_seconds > 0 and not result.iterations
+    )
     return text + "".join(
         f"\n{result.solver} (seed {result.seed}): {result.message}"
         for result in results

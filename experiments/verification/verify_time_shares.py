@@ -83,7 +83,8 @@ def verify(problem: Any, shares: Any, certificate: Any, exact: bool = False) -> 
     if found is None:
         return Verdict(True, "infeasible", value, bound, math.nan, "no shares keep the promises")
     better, worse = (bound, value) if case.impossible < 0 else (value, bound)
-    gap = max(better - worse, 0.0) / better if better > 0 else 0.0
+    size = max(abs(better), abs(worse))
+    gap = max(better - worse, 0.0) / size if size > 0 else 0.0
     status = "optimal" if gap <= OPTIMAL_GAP else "feasible"
     return Verdict(True, status, value, bound, gap, "the bound is proved")
 

@@ -180,10 +180,14 @@ def beside(
     extra: Int[Indices, "extras resources"] | None = None,
     extra_worth: Float[Floats, " extras"] | None = None,
 ) -> NodeValue:
-    """Return the value where a node may hold these pieces and extras, too; arguments as of
-    `node_value`.
+    """Return the value of a node that may hold further pieces and extras.
 
-    They come after those that are there, in the counts of `NodeValue.pattern`.
+    Parameters
+    ----------
+    value
+        The value without them. Their counts in `NodeValue.pattern` follow those that are there.
+    size, worth, most, extra, extra_worth
+        The further pieces and extras, as of `node_value`.
 
     Examples
     --------

@@ -42,11 +42,11 @@ class BatchChoice(NamedTuple):
 def split_batch(total: float, replicas: int, batch: BatchLimits) -> BatchChoice:
     """Split a total batch size into m and s, with the fewest passes that m allows.
 
-    One replica makes at least two passes, where it may accumulate and two are not too small:
-    gradient noise needs two gradients. Pollux has it do so beyond M0 only, and at M0 goes by
-    consecutive steps, whose noise scale comes out infinite where parameters move
-    (`gradient_noise.py`). The batch is rounded up, as on Pollux's grid, but where that leads beyond
-    M_max, down.
+    A single replica makes at least two passes if accumulation is allowed and half the batch is no
+    smaller than the least atomic batch, since an estimate of the gradient noise scale needs two
+    gradients a step. Pollux does so only for batches above M0; at M0 it compares consecutive steps
+    instead, an estimate that diverges where the parameters move between them (`gradient_noise.py`).
+    The batch is rounded up, as on Pollux's grid, but where that leads beyond M_max, down.
 
     Parameters
     ----------

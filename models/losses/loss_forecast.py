@@ -1,9 +1,9 @@
 r"""Forecast of a job's total steps from the losses known so far.
 
-After every epoch the loss is known. From four epochs on the curve of Optimus (`losses/curve.py`) is
-fitted to what is known, anew whenever there is a tenth more of it; the job is believed to end where
-the curve reaches the target loss, at most at the last epoch that is allowed. Before
-there is a curve, 20 more epochs are assumed, the fallback of Optimus's code
+After every epoch the loss is known. From four epochs on the curve of Optimus
+(`losses/loss_curve.py`) is fitted to what is known, anew whenever there is a tenth more of it; the
+job is believed to end where the curve reaches the target loss, at most at the last epoch that is
+allowed. Before there is a curve, 20 more epochs are assumed, the fallback of Optimus's code
 (github.com/pengyanghua/optimus, commit 8c43920). How far to believe it, is half the interval of all
 steps that the job needs, over their estimate,
 

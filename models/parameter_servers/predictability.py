@@ -11,8 +11,8 @@ curve say so,
     1 - P(\mathrm{unpredictable}) \ge \tau \quad \text{and} \quad e \le \varepsilon          (1)
 
 with *e* the relative error of what the loss curve fitted to the job says of its steps (equation (1)
-of `losses/forecast.py`), infinite until there is one, so that every job starts unpredictable. With
-:math:`\varepsilon = \infty` the classifier alone decides.
+of `losses/loss_forecast.py`), infinite until there is one, so that every job starts unpredictable.
+With :math:`\varepsilon = \infty` the classifier alone decides.
 
 References
 ----------

@@ -23,10 +23,12 @@ from goodalloc.formulations.gpu_rounds.packing import pack
 from goodalloc.formulations.gpu_rounds.patterns import build_patterns
 from goodalloc.formulations.mode_rounds.mode_choices import enumerate_mode_choices
 from goodalloc.models.round.objective import mode_utilities
+from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.exact import solve_highs, solve_pyomo
 from goodalloc.solvers.exact.pattern_oracle import PatternOracle
 from goodalloc.solvers.exact.placement import place
 from goodalloc.solvers.interface.result import Answer
+from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.milp.highs_program import run_mixed_integer, run_relaxation
 from goodalloc.solvers.milp.price_and_core import FIRST_CORE, INTEGRAL
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.round.instance import Instance
     from goodalloc.models.support.array_types import Flags, Floats
-    from goodalloc.solvers.interface.stop import Stop
+    from goodalloc.solvers.interface.result import Result
     from goodalloc.solvers.power_mean.program_oracle import Task
 
 
@@ -192,6 +194,26 @@ class Road(NamedTuple):
     def suits(self, instance: Instance) -> bool:
         """Return whether the road is for a round."""
         return self.plain if instance.plain else self.modes
+
+    def run(self, instance: Instance, seconds: float, bound: float) -> Result:
+        """Return the checked result of a round, whose utilities are tabulated before it is timed.
+
+        Parameters
+        ----------
+        instance
+            The round.
+        seconds
+            Time limit.
+        bound
+            Upper bound on the fitness that is known.
+        """
+        mode_utilities(instance)
+        return solve(
+            instance,
+            lambda instance, *, stop: self.solve(instance, stop),
+            stop=Stop(seconds=seconds),
+            bound=bound,
+        )
 
 
 def _nodes(instance: Instance, stop: Stop) -> Answer:

@@ -73,7 +73,8 @@ def refutes(fitness: float, bound: float) -> bool:
 def relative_gap(fitness: float, bound: float) -> float:
     """Return ``(bound - fitness) / bound``; NaN where either is unknown or `bound` is refuted.
 
-    At p = -1 this is the relative gap on the mean of reciprocals.
+    At p = -1 this is the relative gap on the mean of reciprocals,
+    ``(1 / fitness - 1 / bound) / (1 / fitness)``.
 
     Examples
     --------

@@ -110,12 +110,12 @@ def maximise(
 def decide_by_cheapest(
     program: Program, watch: Watch, *, gap: float
 ) -> tuple[Floats | None, float]:
-    """Minimise a program whose columns are all integer and may all be zero.
+    """Minimise an integer program, on its cheapest columns first.
 
     Parameters
     ----------
     program
-        The program.
+        The program. All columns are integer, and the solution of zeros is feasible.
     watch
         The clock of the solve; the best so far is returned when it runs out.
     gap

@@ -14,7 +14,7 @@ import numpy as np
 
 from goodalloc.formulations.mode_rounds.node_items import without_stays
 from goodalloc.models.round.allocation import Allocation
-from goodalloc.models.support.tolerances import SMALLEST_DIVISOR, WHOLE_TOLERANCE
+from goodalloc.models.support.tolerances import WHOLE_TOLERANCE
 from goodalloc.solvers.mode_columns.seat_program import (
     Room,
     Wanted,
@@ -189,8 +189,9 @@ class NodeFilling:
             if avoids:
                 usable &= ~self._closed
             nodes = np.flatnonzero(usable)
-            each = np.maximum(self.units.taken(np.array(mode), np.array(1)), SMALLEST_DIVISOR)
-            room = (self.free[nodes] // each).min(axis=1).astype(np.int64)
+            each = self.units.taken(np.array(mode), np.array(1))
+            needed = np.flatnonzero(each > 0)
+            room = (self.free[nodes][:, needed] // each[needed]).min(axis=1).astype(np.int64)
             order = np.argsort(-room, kind="stable")[: self._columns.rules.max_nodes_per_job]
             given = np.minimum(room[order], left)
             given[:1] = np.minimum(given[:1], left - 1)  # on two nodes at least

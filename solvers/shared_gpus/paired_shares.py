@@ -12,9 +12,9 @@ speeds that both keep,
 .. math:: w_{ij} = \sum_w \frac{N_w}{N} (r_{iw} + r_{jw}) - 1,                                (2)
 
 and a pair must run on every type. A pair that ran and gains nothing is undone and never tried
-again. This is a documented reading of the published code (`policies/gandiva.py`), which adds up the
-types in place of (2), so that a pair may stay with a third of the speed, draws pairs at random and
-pairs all jobs, even if one GPU is missing; the other options are additions.
+again. This is a documented reading of the published code (`shared_gpus/gandiva.py`), which adds up
+the types in place of (2), so that a pair may stay with a third of the speed, draws pairs at random
+and pairs all jobs, even if one GPU is missing; the other options are additions.
 
 References
 ----------

@@ -2,6 +2,7 @@ from .brute_force import topology_brute_force as topology_brute_force
 from .exact_tree import flat_optimum as flat_optimum
 from .exact_tree import solve_tree as solve_tree
 from .exact_tree import tree_result as tree_result
+from .flat_placement import place_flat_optimum as place_flat_optimum
 from .kueue_placement import ALGORITHMS as ALGORITHMS
 from .kueue_placement import Algorithm as Algorithm
 from .kueue_placement import greedy_placement as greedy_placement

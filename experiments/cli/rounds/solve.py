@@ -153,7 +153,7 @@ def solve_text(instance: Instance, result: Result, stages: Sequence[Stage] = ())
 
 def _cross_check(instance: Instance, result: Result, seconds: float) -> Output:
     """Return the outcome of the cross-check of `result` with SCIP."""
-    from goodalloc.experiments.gap.scip_check import Verdict, cross_check
+    from goodalloc.solvers.exact.scip_check import Verdict, cross_check
 
     check = cross_check(instance, result, seconds=seconds)
     why = f" ({check.message})" if check.message else ""

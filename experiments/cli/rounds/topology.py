@@ -14,9 +14,8 @@ from goodalloc.experiments.reporting.report import text_table
 from goodalloc.solvers.certificates.tree_certificate import certify_tree
 from goodalloc.solvers.certificates.tree_certificate_file import write_tree_certificate
 from goodalloc.solvers.interface.stop import Stop
-from goodalloc.solvers.interface.watch import Watch
-from goodalloc.solvers.topology.exact_tree import flat_optimum, solve_tree, tree_result
-from goodalloc.solvers.topology.kueue_placement import greedy_placement
+from goodalloc.solvers.topology.exact_tree import solve_tree
+from goodalloc.solvers.topology.flat_placement import place_flat_optimum
 
 if TYPE_CHECKING:
     import argparse
@@ -43,12 +42,7 @@ def topology_command(arguments: argparse.Namespace) -> Output:
     if arguments.placement == "exact":
         result = solve_tree(round_, stop=stop)
     else:
-        watch = Watch(stop)
-        wanted = flat_optimum(round_, stop)
-        if wanted is None:
-            return Output("no optimum without the tree was found within the time limit", {}, FAILED)
-        placed = greedy_placement(round_, wanted, arguments.placement)
-        result = tree_result(round_, arguments.placement, placed, math.inf, source="", watch=watch)
+        result = place_flat_optimum(round_, arguments.placement, stop=stop)
     if result.allocation is None:
         return _topology_output(round_, result, None)
     certified, written = None, [arguments.out, arguments.certificate]

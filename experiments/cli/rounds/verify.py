@@ -227,8 +227,19 @@ def _verify_trace(
     try:
         if certificate["format"] == verify_replays.FORMAT:
             rows = list(csv.DictReader(read_text(answer).splitlines()))
+            missing = sorted({"job", "submission", "completion"} - {*(rows[0] if rows else ())})
+            if missing:
+                raise ValueError(
+                    f"File '{answer}' lacks the column '{missing[0]}'; a bound on replays goes "
+                    "with jobs.csv of a replay."
+                )
             verdict = verify_replays.verify(asked, rows, certificate)
         else:
+            if os.fspath(answer).endswith(".csv"):
+                raise ValueError(
+                    f"File '{answer}' is a table; a bound on all schedules goes with "
+                    "schedule.json, one on replays with jobs.csv of a replay."
+                )
             schedule = read_document(answer, (SCHEDULE_FORMAT,))
             verdict = verify_hindsight.verify(asked, schedule, certificate)
     except (KeyError, TypeError, AttributeError, ValueError, csv.Error) as error:

@@ -3,7 +3,7 @@
 The roads are in `goodalloc.solvers.exact.ablated_roads`. Every allocation is checked, and a
 round counts as solved by the bound of the library (`goodalloc.experiments.library.protocol`). Of
 each class of the library as many rounds are taken as there are, up to a number, evenly by size; but
-for rounds in which jobs share GPUs, whose exact road is another one.
+for rounds on trees and those in which jobs share GPUs, whose exact roads are others.
 """
 
 from __future__ import annotations
@@ -24,10 +24,7 @@ from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.recorded_task import RecordedTask
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.experiments.support.version import library_version
-from goodalloc.models.round.objective import mode_utilities
-from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.exact.ablated_roads import ROADS
-from goodalloc.solvers.interface.stop import Stop
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -105,15 +102,8 @@ class AblationTask(RecordedTask):
 
     def work(self, report: Report) -> dict[str, Any]:
         """Decide the round."""
-        instance, line = load_round(self.round), find_round(self.round)
-        mode_utilities(instance)
-        road = ROADS[self.road]
-        result = solve(
-            instance,
-            lambda instance, *, stop: road.solve(instance, stop),
-            stop=Stop(seconds=SECONDS),
-            bound=line.bound,
-        )
+        line = find_round(self.round)
+        result = ROADS[self.road].run(load_round(self.round), SECONDS, line.bound)
         seconds, value = result.solve_seconds, result.fitness
         judged = judge(line, self.road, SECONDS, seconds, value)
         return {
@@ -128,7 +118,7 @@ def sampled_rounds() -> tuple[LibraryRound, ...]:
     """Return the rounds of the study, those of a class and kind evenly by size."""
     cells: defaultdict[tuple[int, str], list[LibraryRound]] = defaultdict(list)
     for one in library_rounds().values():
-        if "shares" not in one.features:
+        if "shares" not in one.features and not one.on_tree:
             cells[-CATEGORIES.index(one.category), _kind(one)].append(one)
     found: list[LibraryRound] = []
     for _, cell in sorted(cells.items()):

@@ -35,6 +35,7 @@ from goodalloc.data.library.stored_files import (
     read_compressed,
     write_compressed,
 )
+from goodalloc.data.topology import features_on_tree, load_tree_round, make_tree_round
 from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.objective import fitness
 from goodalloc.solvers.interface.result_file import result_from_dict
@@ -78,19 +79,45 @@ def test_every_small_round_is_what_its_digest_says() -> None:
     small = [one for one in library_rounds().values() if one.jobs * one.nodes <= SMALL]
     assert len(small) > 200
     for one in small:
-        instance = load_round(one.name)
+        tree = load_tree_round(one.name) if one.on_tree else None
+        instance = load_round(one.name) if tree is None else tree.instance
         assert instance.name == one.name
         sizes = (instance.num_jobs, instance.cluster.num_nodes, instance.cluster.num_gpus)
         assert sizes == (one.jobs, one.nodes, one.gpus)
-        assert features_of(instance) == one.features
+        features = features_of(instance) if tree is None else features_on_tree(tree)
+        assert features == one.features
 
 
 @pytest.mark.slow
 def test_every_large_round_is_what_its_digest_says() -> None:
     """Also those of thousands of jobs."""
     for one in library_rounds().values():
-        if one.jobs * one.nodes > SMALL:
+        if one.jobs * one.nodes > SMALL and not one.on_tree:
             assert load_round(one.name).num_jobs == one.jobs
+        elif one.jobs * one.nodes > SMALL:
+            assert load_tree_round(one.name).instance.num_jobs == one.jobs
+
+
+def test_rounds_on_trees_are_selected_on_purpose_only() -> None:
+    """Few solvers take them: by name, origin or feature, and never as part of the core."""
+    by_tree = [one.name for one in library_rounds().values() if one.on_tree]
+    assert len(by_tree) >= 20
+    assert not any(one.on_tree for one in (*Selection()(), *core_rounds()))
+    for chosen in (Selection(origins=("tree",)), Selection(features=("tree",))):
+        assert [one.name for one in chosen()] == by_tree
+    assert Selection(names=(by_tree[0],))()[0].on_tree
+
+
+def test_a_round_on_a_tree_is_loaded_as_one_and_others_are_not() -> None:
+    """The sentence says which function does."""
+    with pytest.raises(ValueError, match="on a tree; expected one without"):
+        load_round("tree-20x16-cold-1")
+    with pytest.raises(ValueError, match="on no tree; expected one on a tree"):
+        load_tree_round("tiny-cold")
+    with pytest.raises(ValueError, match="'tree' is unknown"):
+        make_round("tree seed=1 jobs=4 nodes=8", "mine")
+    with pytest.raises(ValueError, match="'pollux' is unknown"):
+        make_tree_round("pollux seed=1 jobs=4", "mine")
 
 
 def test_every_best_known_value_has_an_allocation_that_reaches_it() -> None:

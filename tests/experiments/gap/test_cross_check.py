@@ -11,7 +11,6 @@ import pytest
 
 from goodalloc.data.rounds.benchmark_set import load_benchmark
 from goodalloc.experiments.cli.main import main
-from goodalloc.experiments.gap.scip_check import AGREE, Verdict, cross_check
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
@@ -20,6 +19,7 @@ from goodalloc.models.round.objective import fitness
 from goodalloc.models.round.rules import Rules
 from goodalloc.solvers.certificates.solve import certify, solve
 from goodalloc.solvers.exact.brute_force import solve_brute_force
+from goodalloc.solvers.exact.scip_check import AGREE, Verdict, cross_check
 from goodalloc.solvers.exact.scip_file import run_scip
 from goodalloc.solvers.interface.result import Answer, Status
 from tests.support.random_instances import (
@@ -122,7 +122,7 @@ def test_answers_that_cannot_be_right_are_contradicted(
             return answer._replace(values=twice)
         return answer._replace(**changes)
 
-    monkeypatch.setattr("goodalloc.experiments.gap.scip_check.run_scip", wrong)
+    monkeypatch.setattr("goodalloc.solvers.exact.scip_check.run_scip", wrong)
     check = cross_check(instance, result)
     assert check.verdict is Verdict.DISAGREE
     assert words in check.message
@@ -196,7 +196,7 @@ def test_a_contradiction_is_exit_code_1(
 
     command = ["solve", "tiny-cold", "--cross-check", "scip"]
     assert main(command) == 0
-    monkeypatch.setattr("goodalloc.experiments.gap.scip_check.run_scip", nothing)
+    monkeypatch.setattr("goodalloc.solvers.exact.scip_check.run_scip", nothing)
     assert main(command) == 1
     printed = capsys.readouterr().out
     assert "cross-check  scip: disagree (SCIP finds no allocation as good as" in printed

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.experiments.support.extras import require_extra
 from goodalloc.formulations.basics.extreme_cost import program_cost, program_fitness
 from goodalloc.formulations.basics.power_mean_cost import LARGEST_TERM, least_useful
 from goodalloc.formulations.node_indexed.node_extremes import whose_cost
@@ -94,10 +93,9 @@ def cross_check(instance: Instance, result: Result, *, seconds: float | None = N
 
     Raises
     ------
-    ValueError
-        If SCIP is not installed.
+    ModuleNotFoundError
+        If SCIP (the extra `goodalloc[scip]`) is not installed.
     """
-    require_extra("scip", "A cross-check with SCIP")
     reason = _not_comparable(instance, result)
     if reason:
         return CrossCheck(Verdict.NOT_COMPARABLE, message=reason)
