@@ -150,9 +150,8 @@ def _draw_jobs(
     ends = [float(both.min()) * 0.8, float(both.max()) * 1.2]
     ax.plot(ends, ends, color="0.6", linewidth=0.8)
     _draw_logarithmic(ax)
-    ax.set_xlabel(
-        "completion in the plan of the bound (h), up to a price interval", fontsize="small"
-    )
+    told = "completion in the plan of the bound (h),\nto the end of its price interval"
+    ax.set_xlabel(told, fontsize="small")
     ax.set_ylabel("completion in the schedule (h)", fontsize="small")
     open_axes(ax)
 

@@ -89,14 +89,13 @@ class ShareResult:
 
     @property
     def gap(self) -> float:
-        """Distance of bound and value, relative to the larger magnitude; NaN without shares."""
+        """Distance of bound and value, relative to the better of the two; NaN without shares."""
         if not math.isfinite(self.value):
             return math.nan
         better, worse = self.bound, self.value
         if not self.larger_is_better:
             better, worse = worse, better
-        size = max(abs(better), abs(worse))  # values may be negative: levels below their floors
-        return max(better - worse, 0.0) / size if size > 0 else 0.0
+        return max(better - worse, 0.0) / better if better > 0 else 0.0
 
     @property
     def status(self) -> ShareStatus:
