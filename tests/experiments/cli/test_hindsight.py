@@ -65,7 +65,9 @@ def test_a_replay_is_above_the_bound_on_replays(
     assert main(["verify", *map(str, names[:2]), str(tmp_path / "more.json")]) == 1
     assert "the prices prove a smaller bound" in capsys.readouterr().out
     assert main(["verify", str(names[0]), str(day / "jobs.in.csv"), str(names[2])]) == 2
-    assert "Files of the trace" in capsys.readouterr().err
+    assert "lacks the column 'completion'; a bound on replays goes" in capsys.readouterr().err
+    assert main(["verify", *map(str, names[:2]), str(day / "bound.json")]) == 2
+    assert "is a table; a bound on all schedules goes with schedule" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

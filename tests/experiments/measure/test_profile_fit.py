@@ -128,6 +128,22 @@ def test_measured_jobs_mix_with_others_in_an_instance(path: Path, tmp_path: Path
     assert model.with_suffix(".png").stat().st_size > 10_000
 
 
+def test_an_initial_batch_that_no_replicas_hold_is_refused(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such a job could never run; nothing is written."""
+    target = tmp_path / "round.json"
+    write_instance(Instance(Cluster.uniform(2, 4), (Job("waiting", age=60.0),)), target)
+    before = target.read_bytes()
+    command = ["fit", str(path), "--into", str(target), "--initial-batch"]
+    assert main([*command, "100000"]) == 2
+    told = "a batch of 100000 examples needs 391 replicas of at most 256, without accumulation"
+    assert told in capsys.readouterr().err
+    assert target.read_bytes() == before
+    assert main([*command, "2048"]) == 0
+    assert "1 job, 2 in all" in capsys.readouterr().out
+
+
 def test_profiles_of_several_types_make_jobs_with_a_mode_for_each(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

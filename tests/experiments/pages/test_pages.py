@@ -15,7 +15,13 @@ from goodalloc.data import generate, load_benchmark
 from goodalloc.data.files import write_instance
 from goodalloc.experiments.pages.gap_profiles import COLUMNS, gap_page, read_gaps
 from goodalloc.experiments.pages.gpus_of_nodes import job_changes, round_page
-from goodalloc.experiments.pages.jobs_over_time import Replayed, bars, read_replay, replay_page
+from goodalloc.experiments.pages.jobs_over_time import (
+    Replayed,
+    bars,
+    read_replay,
+    replay_page,
+    rounds_and_idleness,
+)
 from goodalloc.experiments.pages.page_parts import marks, shown_number
 from goodalloc.experiments.pages.view import view
 from goodalloc.models import Allocation, Cluster, Instance, Job
@@ -132,6 +138,26 @@ def test_jobs_that_never_end_have_bars_to_the_last_round() -> None:
     assert bars(records)["end"].max() == pytest.approx(4 / 60)
 
 
+def test_an_idle_cluster_is_drawn_idle() -> None:
+    """No round is decided without jobs: zeros follow the last completion before such a time."""
+    records = replayed(jobs=2, rounds=5)
+    jobs = records.jobs.assign(submission=[0.0, 1000.0], completion=[300.0, 1200.0])
+    rounds = records.rounds.assign(time=[60, 120, 240, 1020, 1080])
+    found = rounds_and_idleness(Replayed(jobs, rounds, records.samples))
+    assert found["time"].tolist() == [60, 120, 240, 300, 1020, 1080, 1200]
+    assert found["allocated_gpus"].tolist() == [2, 2, 2, 0, 2, 2, 0]
+    assert found["goodput"].tolist()[3] == 0.0
+    assert np.isnan(found["gap"].tolist()[3])
+
+
+def test_a_cluster_with_a_job_that_never_ends_is_never_idle() -> None:
+    """Later jobs change nothing."""
+    records = replayed(jobs=2, rounds=5)
+    jobs = records.jobs.assign(submission=[0.0, 1000.0], completion=[np.nan, 1200.0])
+    found = rounds_and_idleness(Replayed(jobs, records.rounds, records.samples))
+    assert found["time"].tolist() == records.rounds["time"].tolist()
+
+
 def test_replays_stand_side_by_side_and_pages_of_many_jobs_are_small() -> None:
     """Two policies; two thousand jobs."""
     text = replay_page({"pollux": replayed(), "tiresias": replayed()})
@@ -167,6 +193,9 @@ def test_view_finds_out_what_a_path_is(tmp_path: Path) -> None:
     assert "Replay under pollux, tiresias" in view(str(tmp_path / "replays"))
     assert "Replay under tiresias" in view(str(tmp_path / "replays"), policies=("tiresias",))
     assert "Replay under pollux" in view(str(tmp_path / "replays" / "pollux"))
+    write_replay(tmp_path / "replays" / "mine.Policy", replayed())
+    own = view(str(tmp_path / "replays"), policies=("mine:Policy",))
+    assert "Replay under mine.Policy" in own  # the folder of a policy of one's own
     runs().to_csv(tmp_path / "gap.csv", index=False)
     assert "Solvers on 2 rounds" in view(str(tmp_path))
     assert "Solvers on 2 rounds" in view(str(tmp_path / "gap.csv"))
@@ -186,6 +215,10 @@ def test_what_no_page_can_show_is_refused(tmp_path: Path) -> None:
     (tmp_path / "pollux" / "rounds.csv").write_text("time\n1\n", encoding="utf-8")
     with pytest.raises(ValueError, match="column 'active_jobs' is missing"):
         read_replay(tmp_path / "pollux")
+    (tmp_path / "compared").mkdir()
+    (tmp_path / "compared" / "compare.csv").write_text("solver\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="holds a comparison of one round; expected the round"):
+        view(str(tmp_path / "compared"))
     (tmp_path / "gap.csv").write_text("instance,solver\n", encoding="utf-8")
     with pytest.raises(ValueError, match="column 'seed' is missing"):
         read_gaps(tmp_path / "gap.csv")

@@ -31,6 +31,12 @@ def test_a_line_says_share_time_passed_and_time_left() -> None:
     assert lines([60.0], [8.0], 8) == ["simulate: 100 % after 60 s, about 0 s left"]
 
 
+def test_the_time_left_is_not_told_by_the_first_steps() -> None:
+    """They compile programs, too."""
+    assert lines([50.0], [0.2], 100) == ["simulate: 0 % after 50 s"]
+    assert lines([50.0], [5.0], 100) == ["simulate: 5 % after 50 s, about 950 s left"]
+
+
 def test_lines_are_rare() -> None:
     """A step a second for five minutes: one line every 30 s."""
     said = lines([float(second) for second in range(1, 301)], [1.0] * 300, 300)

@@ -394,6 +394,20 @@ def test_numbers_that_underflow_are_refused_and_exactly_they_are_not() -> None:
     assert verify(asked, answer, tiny, exact=True).verified
 
 
+def test_no_shares_are_not_optimal_where_levels_are_negative() -> None:
+    """One GPU for two jobs, both far below their floors: a gap counts at negative values, too."""
+    sharing = TimeSharing(["a", "b"], [[2.0], [2.0]], [1], [1, 1])
+    problem = ShareProblem(sharing, Level(np.full(2, 3.0), np.ones(2)))
+    best = best_shares(problem.sharing, problem.goal)
+    asked, shares, claim = documents_of(problem, best)
+    verdict = verify(asked, shares, claim)
+    assert (verdict.verified, verdict.status) == (True, "optimal")
+    none = {**shares, "shares": [[0.0], [0.0]]}
+    verdict = verify(asked, none, claim)
+    assert (verdict.verified, verdict.status) == (True, "feasible")
+    assert verdict.gap == pytest.approx(1.0 / 3.0)
+
+
 def test_a_job_without_a_rate_has_no_delay_that_counts() -> None:
     """A value that is infinite is refused."""
     asked, answer, certificate = example("total")
