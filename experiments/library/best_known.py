@@ -165,11 +165,6 @@ def _better(old: LibraryRound, new: LibraryRound) -> LibraryRound:
     """Return the greater fitness with the lesser bound that it does not refute."""
     better = new if new.fitness > old.fitness else old
     standing = [one for one in (old, new) if not refutes(better.fitness, one.bound)]
-    if not standing:
-        raise ValueError(
-            f"Round '{old.name}': the value {better.fitness!r} refutes the bounds {old.bound!r} "
-            f"and {new.bound!r}; expected one of them to hold."
-        )
     tightest = min(standing, key=lambda one: one.bound)
     return replace(better, bound=tightest.bound, proof=tightest.proof)
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from goodalloc.data.files.instance import instance_to_dict, read_instance, write_instance
 from goodalloc.data.library.catalogue import find_round, load_round
-from goodalloc.data.topology.library_trees import load_tree_round
 from goodalloc.data.topology.topology_file import read_topology, write_topology
 from goodalloc.experiments.gap.worker import Task
 from goodalloc.experiments.verification import verify
@@ -19,7 +18,6 @@ from goodalloc.models.round.objective import fitness
 from goodalloc.models.topology.topology_feasibility import topology_violations
 from goodalloc.models.topology.topology_round import topology_fitness
 from goodalloc.solvers.certificates.certificate_file import certificate_to_dict
-from goodalloc.solvers.certificates.certificate_search import MOST_LEAVES
 from goodalloc.solvers.certificates.solve import certified
 from goodalloc.solvers.interface.base import SOLVERS, call_solver, find_solver
 from goodalloc.solvers.interface.result import Evidence, Status
@@ -69,6 +67,8 @@ class LoadedRound:
         """
         if not find_round(name).on_tree:
             return cls(load_round(name))
+        from goodalloc.data.topology.library_trees import load_tree_round  # a long chain
+
         tree = load_tree_round(name)
         return cls(tree.instance, tree)
 
@@ -124,7 +124,8 @@ class LoadedRound:
         """Return a checked result with the bound that prices prove, and their certificate."""
         if self.tree is None:
             return certified(self.instance, result, stop)
-        from goodalloc.solvers.certificates.tree_certificate import certify_tree  # a long chain
+        from goodalloc.solvers.certificates.certificate_search import MOST_LEAVES  # long chains
+        from goodalloc.solvers.certificates.tree_certificate import certify_tree
 
         leaves = MOST_LEAVES if result.status is Status.OPTIMAL else 1
         found = certify_tree(self.tree, result.fitness, stop, most_leaves=leaves)

@@ -6,7 +6,6 @@ import math
 from typing import TYPE_CHECKING
 
 from goodalloc.solvers.interface.watch import Watch
-from goodalloc.solvers.topology.exact_tree import flat_optimum, tree_result
 from goodalloc.solvers.topology.kueue_placement import greedy_placement
 
 if TYPE_CHECKING:
@@ -40,6 +39,8 @@ def place_flat_optimum(
     >>> placed.fitness <= solve_tree(round_).bound
     True
     """
+    from goodalloc.solvers.topology.exact_tree import flat_optimum, tree_result  # a long chain
+
     watch = Watch(stop)
     wanted = flat_optimum(round_, stop)
     placed = None if wanted is None else greedy_placement(round_, wanted, algorithm)

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 def test_every_class_has_its_rounds_and_none_too_many() -> None:
-    """Without those in which jobs share GPUs."""
+    """Without those on trees and those in which jobs share GPUs."""
     found = Counter((one.category, "modes" in one.features) for one in sampled_rounds())
     there = Counter(
         (one.category, "modes" in one.features)
         for one in library_rounds().values()
-        if "shares" not in one.features
+        if not {"shares", "tree"} & {*one.features}
     )
     assert found == {cell: min(number, PER_CLASS) for cell, number in there.items()}
     assert len({one.name for one in sampled_rounds()}) == found.total()
@@ -43,7 +43,7 @@ def test_rounds_of_a_class_are_from_the_smallest_to_the_largest() -> None:
     every = [
         one.jobs * one.nodes
         for one in library_rounds().values()
-        if one.category == "easy" and "modes" not in one.features
+        if one.category == "easy" and not {"modes", "shares", "tree"} & {*one.features}
     ]
     assert sizes == sorted(sizes)
     assert (sizes[0], sizes[-1]) == (min(every), max(every))

@@ -27,16 +27,15 @@ from goodalloc.experiments.library.loaded_round import EXAMPLE, LoadedRound
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.topology import TopologyRound
 
 #: A small round on a tree.
-NAME = "tree-20x16-settled-2"
+NAME = "tree-20x16-settled-1"
 
 
-def stays(round_: TopologyRound) -> Allocation:
-    """Leave all jobs where they are."""
-    return round_.instance.current
+def nothing(round_: TopologyRound) -> np.ndarray:
+    """Give no job any GPU."""
+    return np.zeros((round_.instance.num_jobs, round_.instance.cluster.num_nodes), dtype=int)
 
 
 def everything(round_: TopologyRound) -> np.ndarray:
@@ -45,8 +44,8 @@ def everything(round_: TopologyRound) -> np.ndarray:
 
 
 def test_a_solver_of_rounds_on_trees_is_run_checked_and_certified(tmp_path: Path) -> None:
-    """The package's own meets the bound of the library, by a certificate; to stay does not."""
-    for solver in (EXAMPLE, f"{__name__}:stays"):
+    """The package's own meets the bound of the library, by a certificate; to wait does not."""
+    for solver in (EXAMPLE, f"{__name__}:nothing"):
         folder = tmp_path / solver.rpartition(":")[2]
         submission = Submission(solver, solver, seconds=20.0, certificates=True)
         (run,) = run_submission(submission, [find_round(NAME)], folder)
@@ -66,7 +65,7 @@ def test_an_answer_that_breaks_a_rule_counts_as_none(
     """And a function that is not there is refused before anything runs."""
     submission = Submission(f"{__name__}:{solver}", "mine", seconds=5.0)
     if solver == "none":
-        with pytest.raises(ValueError, match="has no 'none'"):
+        with pytest.raises(ValueError, match="has no attribute 'none'"):
             run_submission(submission, [find_round(NAME)], tmp_path)
         return
     (run,) = run_submission(submission, [find_round(NAME)], tmp_path)
@@ -132,8 +131,3 @@ def test_the_best_of_two_results_is_kept_by_parts(tmp_path: Path) -> None:
     loose = replace(line, bound=2.0 * line.bound, fitness=1.05 * line.fitness)
     write_better(tmp_path, round_, loose, Best(best.result, 1.0, best.greedy))
     assert read_compressed(answer) == stored  # what is known is better, and its answer stays
-    with pytest.raises(ValueError, match="refutes the bounds"):
-        updated(
-            replace(line, fitness=line.bound),
-            Best(replace(best.result, fitness=2.0, bound=1.0), 1.0, 0.1),
-        )
