@@ -2,10 +2,9 @@
 
 A day is replayed under the genetic algorithm as published, 100 generations a round from the
 population of the last round. In every 20th round the same population is also evolved for as many
-generations as take the time of the exact solver, and for ten times the published ones, and the
-round is also decided by one price of a GPU. The exact solver proves how far each decision is from
-the optimum of that round. (Whole days with ten times the generations would take ten times as long
-to replay.)
+generations as take the time of the exact solver, and for ten times the published ones; the exact
+solver proves how far each decision is from the optimum of that round. (Whole days with ten times
+the generations would take ten times as long to replay.)
 
 References
 ----------
@@ -34,11 +33,8 @@ from goodalloc.models.round.allocation import Allocation
 from goodalloc.models.round.objective import fitness
 from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.policies.pollux import PolluxGenetic
-from goodalloc.solvers.policies.priced_pollux import PricedPollux
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from matplotlib.figure import Figure
 
     from goodalloc.experiments.reporting.estimates import Estimate
@@ -72,26 +68,22 @@ class Probe(NamedTuple):
         Seconds from the start of the day.
     jobs
         Active jobs.
-    exact_seconds, published_seconds, price_seconds
-        Time of the proof, of the published generations, and of a decision by one price.
+    exact_seconds, published_seconds
+        Time of the proof, and of the published generations.
     generations
         Generations in the time of the proof, at least one.
     published_gap_percent, same_time_gap_percent, ten_times_gap_percent
         Gap of the decision with each budget.
-    price_gap_percent
-        Gap of the decision by one price.
     """
 
     time: int
     jobs: int
     exact_seconds: float
     published_seconds: float
-    price_seconds: float
     generations: int
     published_gap_percent: float
     same_time_gap_percent: float
     ten_times_gap_percent: float
-    price_gap_percent: float
 
 
 def gap_percent(instance: Instance, decision: Decision, bound: float) -> float:
@@ -117,35 +109,22 @@ def judge_budgets(before: Policy, round_: Round, decision: Decision) -> dict[str
     proof = solve(instance, "highs", break_ties=False)
     exact = time.perf_counter() - begin
     published = before.generations
-    priced = PricedPollux(before.rules)
-    by_price = priced.decide(round_)
-    # Once more each: the programs are compiled now.
-    seconds = _seconds(lambda: _evolved(before, round_, published))
-    price_seconds = _seconds(lambda: priced.decide(round_))
+    begin = time.perf_counter()
+    _evolved(before, round_, published)  # once more: the program is compiled now
+    seconds = time.perf_counter() - begin
     same = max(int(published * exact / seconds), 1)
-    budgets = (_evolved(before, round_, budget) for budget in (same, TIMES * published))
-    published_gap, same_gap, ten_gap, price_gap = (
-        gap_percent(instance, one, proof.bound) for one in (decision, *budgets, by_price)
-    )
+    others = (_evolved(before, round_, budget) for budget in (same, TIMES * published))
+    same_gap, ten_gap = (gap_percent(instance, one, proof.bound) for one in others)
     return Probe(
         time=round_.time,
         jobs=len(round_.jobs),
         exact_seconds=rounded(exact, 4),
         published_seconds=rounded(seconds, 4),
-        price_seconds=rounded(price_seconds, 4),
         generations=same,
-        published_gap_percent=published_gap,
+        published_gap_percent=gap_percent(instance, decision, proof.bound),
         same_time_gap_percent=same_gap,
         ten_times_gap_percent=ten_gap,
-        price_gap_percent=price_gap,
     )._asdict()
-
-
-def _seconds(decide: Callable[[], object]) -> float:
-    """Return the wall time of a call."""
-    begin = time.perf_counter()
-    decide()
-    return time.perf_counter() - begin
 
 
 def _evolved(policy: PolluxGenetic, round_: Round, generations: int) -> Decision:
@@ -215,12 +194,10 @@ class BudgetRow(NamedTuple):
     jobs: int
     exact_seconds: float
     published_seconds: float
-    price_seconds: float
     generations: int
     published_gap_percent: float
     same_time_gap_percent: float
     ten_times_gap_percent: float
-    price_gap_percent: float
 
 
 def _rows(plan: Plan) -> list[BudgetRow]:
@@ -232,9 +209,8 @@ def _rows(plan: Plan) -> list[BudgetRow]:
     ]
 
 
-#: Decisions as people read them, with the columns of their gaps.
+#: Budgets as people read them, with the columns of their gaps.
 BUDGETS = {
-    "one price": "price_gap_percent",
     "time of the exact solver": "same_time_gap_percent",
     "published": "published_gap_percent",
     "ten times the published": "ten_times_gap_percent",
@@ -242,7 +218,7 @@ BUDGETS = {
 
 
 class BudgetSummary(NamedTuple):
-    """Gaps of one decision under one scenario, means over the workloads with 95 % intervals.
+    """Gaps with one budget under one scenario, means over the workloads with 95 % intervals.
 
     Attributes
     ----------
@@ -250,10 +226,8 @@ class BudgetSummary(NamedTuple):
         Mean gap of the judged rounds.
     worst_percent
         Largest gap.
-    generations
-        Median generations of the genetic algorithm; none for one price.
     seconds
-        Median seconds of a decision; by the genetic algorithm in proportion to the generations.
+        Median seconds of a decision; estimated from the published one for the largest budget.
     exact_seconds
         Median seconds of a proof.
     """
@@ -264,7 +238,7 @@ class BudgetSummary(NamedTuple):
     rounds: int
     gap_percent: Estimate
     worst_percent: float
-    generations: float | None
+    generations: float
     seconds: float
     exact_seconds: float
 
@@ -277,17 +251,12 @@ def summarise_budgets(rows: list[BudgetRow]) -> list[BudgetSummary]:
         numbers = dict.fromkeys(row.workload for row in group)
         published = float(np.median([row.published_seconds for row in group]))
         exact = float(np.median([row.exact_seconds for row in group]))
-        by_price = float(np.median([row.price_seconds for row in group]))
+        same = float(np.median([row.generations for row in group]))
         usual = PolluxGenetic().generations
-        evolved: dict[str, float | None] = {
-            "one price": None,
-            "time of the exact solver": float(np.median([row.generations for row in group])),
-            "published": usual,
-            "ten times the published": TIMES * usual,
-        }
         for budget, column in BUDGETS.items():
-            generations = evolved[budget]
-            seconds = by_price if generations is None else published * generations / usual
+            generations = {"published": usual, "time of the exact solver": same}.get(
+                budget, TIMES * usual
+            )
             gaps = {
                 number: [getattr(row, column) for row in group if row.workload == number]
                 for number in numbers
@@ -301,7 +270,7 @@ def summarise_budgets(rows: list[BudgetRow]) -> list[BudgetSummary]:
                     gap_percent=estimate_of([float(np.mean(found)) for found in gaps.values()]),
                     worst_percent=max(gap for found in gaps.values() for gap in found),
                     generations=generations,
-                    seconds=rounded(seconds, 3),
+                    seconds=rounded(published * generations / usual, 3),
                     exact_seconds=rounded(exact, 3),
                 )
             )
@@ -318,7 +287,7 @@ def _shown(rows: list[BudgetRow]) -> Rows:
             "rounds": line.rounds,
             "mean gap (%)": line.gap_percent.text(".3f"),
             "worst (%)": f"{line.worst_percent:.1f}",
-            "generations": "" if line.generations is None else f"{line.generations:.0f}",
+            "generations": f"{line.generations:.0f}",
             "seconds": f"{line.seconds:.2f}",
             "exact seconds": f"{line.exact_seconds:.2f}",
         }

@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
 def row(workload: int, same: float, published: float, ten: float) -> BudgetRow:
     """A judged round in which the exact solver takes a tenth of the published time."""
-    times = (0.02, 0.2, 0.01)
-    return BudgetRow("load 2", workload, 0, 600, 5, *times, 10, published, same, ten, 0.5)
+    return BudgetRow("load 2", workload, 0, 600, 5, 0.02, 0.2, 10, published, same, ten)
 
 
 def test_the_gap_of_the_optimum_is_0_and_of_half_its_fitness_50() -> None:
@@ -65,7 +64,6 @@ def test_judging_a_round_changes_no_decision(tmp_path: Path) -> None:
     assert (probe.time, probe.jobs) == (120, 3)
     assert probe.generations >= 1
     assert 0.0 <= probe.ten_times_gap_percent <= probe.published_gap_percent
-    assert probe.price_gap_percent >= 0.0
 
 
 def test_means_are_over_workloads_and_seconds_follow_the_generations() -> None:
@@ -78,9 +76,6 @@ def test_means_are_over_workloads_and_seconds_follow_the_generations() -> None:
     assert published.worst_percent == 6.0
     assert ten.seconds == pytest.approx(TIMES * published.seconds)
     assert lines["time of the exact solver"].seconds == pytest.approx(0.02)
-    by_price = lines["one price"]
-    assert by_price.generations is None
-    assert (by_price.gap_percent.mean, by_price.seconds) == (0.5, 0.01)
 
 
 @pytest.fixture
