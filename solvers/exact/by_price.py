@@ -1,8 +1,8 @@
-"""Cheapest road to a proof: one price of a GPU, whole numbers, placement.
+"""Proof of optimality by the cheapest bound: that of one price of a GPU.
 
-The cluster counts as one pool of GPUs, which bounds every allocation from above; where the
-allocation found reaches that bound nothing else needs to be solved. How often that is so, and what
-it saves, `make bench BENCH=round` tells.
+The cluster counts as one pool of GPUs, which bounds every allocation from above. The numbers of
+GPUs near that bound are made whole and placed; where the allocation reaches the bound, no program
+needs to be solved. How often that is so, and what it saves, `make bench BENCH=round` tells.
 """
 
 from __future__ import annotations
