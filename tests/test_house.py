@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 FOLDERS = ("models", "data", "formulations", "solvers", "experiments")
 
 ROOT = Path(__file__).resolve().parent.parent
+
+#: Beginnings of paths in the code of others.
+OTHERS = ("torch/", "scheduler/")
 
 #: What runs the code that a file names when it reads the file; pickles between processes need none.
 UNPICKLING = (
@@ -190,6 +194,27 @@ def test_reading_of_pickles_is_noticed(
     (tmp_path / "module.py").write_text(f"def read():\n    {line}\n")
     found = [*reads_objects(tmp_path / "module.py")]
     assert found == ([f"module.py: {culprit}"] if culprit else [])
+
+
+def test_files_that_docstrings_name_are_there() -> None:
+    """By their path, its end, or a path in the code of others."""
+    paths = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.*")]
+    ends = {f"/{path.relative_to(ROOT).as_posix()}" for path in paths}
+    missing = [
+        f"{source.relative_to(ROOT)}: {name}"
+        for source in paths
+        if source.suffix == ".py"
+        for name in named_files(source)
+        if not name.startswith(OTHERS) and not any(end.endswith(f"/{name}") for end in ends)
+    ]
+    assert not missing
+
+
+def named_files(source: Path) -> Iterator[str]:
+    """Generate the modules and documents that the docstrings of a module name."""
+    for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+            yield from re.findall(r"`([\w./-]+\.(?:py|md))`", ast.get_docstring(node) or "")
 
 
 def test_no_page_was_left_between_two_versions() -> None:
