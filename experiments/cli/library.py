@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from goodalloc.experiments.cli.output import FAILED, Output, check_distinct, check_target
-from goodalloc.experiments.cli.types import names, number, whole
+from goodalloc.experiments.cli.types import code_name, names, number, whole
 
 if TYPE_CHECKING:
     import argparse
@@ -85,7 +85,9 @@ def _add_get(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--solver", required=True, help="name, or package.module:function")
+    parser.add_argument(
+        "--solver", type=code_name, required=True, help="name, or package.module:function"
+    )
     parser.add_argument("--name", help="name in rankings (default: that of the solver)")
     _add_selection(parser)
     parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")

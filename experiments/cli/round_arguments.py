@@ -7,6 +7,7 @@ import argparse
 from goodalloc.experiments.cli.types import (
     add_groups,
     any_number,
+    code_name,
     gpus_per_node,
     names,
     number,
@@ -30,7 +31,10 @@ def add_solve(parser: argparse.ArgumentParser) -> None:
         help="at power -inf: also maximise the second-least utility, then the third, …",
     )
     parser.add_argument(
-        "--solver", default="highs", help="name, or package.module:function (default: highs)"
+        "--solver",
+        type=code_name,
+        default="highs",
+        help="name, or package.module:function (default: highs)",
     )
     parser.add_argument(
         "--certificate",

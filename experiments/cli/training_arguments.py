@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, get_args
 
 from goodalloc.experiments.cli.types import (
+    code_name,
     gpus_per_node,
     group,
     number,
@@ -149,6 +150,7 @@ def add_schedule(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--policy",
+        type=code_name,
         default="pollux",
         help=f"{', '.join(LIVE)}, or package.module:name (default: pollux)",
     )

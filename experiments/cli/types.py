@@ -105,9 +105,22 @@ def split(text: str) -> tuple[float, float, float]:
     return image, language, speech
 
 
+def code_name(text: str) -> str:
+    """Parse the name of a solver or policy; a file of the current folder counts as its module.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.cli.types import code_name
+    >>> code_name("my_solver.py:mine"), code_name("highs")
+    ('my_solver:mine', 'highs')
+    """
+    module, mark, name = text.partition(".py:")
+    return f"{module}:{name}" if mark and module.isidentifier() else text
+
+
 def names(text: str) -> tuple[str, ...]:
     """Parse names separated by commas."""
-    parts = tuple(part.strip() for part in text.split(","))
+    parts = tuple(code_name(part.strip()) for part in text.split(","))
     if not all(parts):
         raise argparse.ArgumentTypeError(f"got {literal(text)}; expected names separated by commas")
     return parts
