@@ -133,6 +133,16 @@ def test_a_solver_from_outside_is_called_by_its_path(
     assert "(knapsack, without certificate)" in text
 
 
+def test_a_file_in_place_of_a_module_names_the_same_solver(
+    plugin: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As people type it; elsewhere than in the current folder it is no module."""
+    compared = run(capsys, "compare", SMALL, "--solvers", f"greedy,{plugin}.py:stay")
+    assert f"{plugin}:stay" in compared
+    assert main(["solve", SMALL, "--solver", f"elsewhere/{plugin}.py:stay"]) == 2
+    assert "cannot be loaded" in capsys.readouterr().err
+
+
 def test_an_infeasible_answer_is_never_reported(
     plugin: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
