@@ -20,11 +20,7 @@ from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.files.instance import instance_digest, instance_to_dict
 from goodalloc.data.library.catalogue import CATALOGUE, catalogue_text, read_catalogue
 from goodalloc.data.library.families import drawn_rounds
-from goodalloc.data.library.library_round import (
-    LibraryRound,
-    category_of,
-    features_of,
-)
+from goodalloc.data.library.library_round import LibraryRound, category_of, features_of
 from goodalloc.data.library.recipes import make_round, parse_recipe
 from goodalloc.data.library.stored_files import write_compressed
 from goodalloc.data.topology.library_trees import (

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
 
+from goodalloc.data import load_benchmark
 from goodalloc.experiments.cli.main import main
+from goodalloc.experiments.reporting.report import comparison_rows, comparison_text
 from goodalloc.experiments.reporting.result_tables import load_results
+from goodalloc.solvers import solve
+from goodalloc.solvers.interface.result import Limit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,3 +87,14 @@ def test_what_holds_no_results_is_refused(tmp_path: Path) -> None:
     (tmp_path / "gap.csv").write_text("a,b\n1,2,3\n1\n1,2,3,4,5\n")
     with pytest.raises(ValueError, match=r"gap\.csv': it is no table"):
         load_results(tmp_path)
+
+
+def test_a_limit_that_went_into_compiling_is_told() -> None:
+    """The fitness is then that of the start, and says nothing of the solver."""
+    result = replace(solve(load_benchmark("tiny-cold"), "greedy"), limit=Limit.TIME)
+    compiled = replace(result, compile_seconds=3.0, iterations=0)
+    told = "greedy (seed 0): no iteration was done; compiling took 3.0 s of the time limit"
+    assert told in comparison_text(comparison_rows([compiled]), [compiled], ("solver", "seed"))
+    for other in (replace(compiled, iterations=5), replace(compiled, compile_seconds=0.0)):
+        text = comparison_text(comparison_rows([other]), [other], ("solver", "seed"))
+        assert "no iteration was done" not in text
