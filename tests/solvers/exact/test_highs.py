@@ -256,8 +256,14 @@ from goodalloc.solvers.certificates.solve import solve
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
 instance = generate(3, 40, 16, state="settled")
 utility_table(instance)
-highspy.Highs.run = lambda solver: time.sleep(60)
-threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+signals = [threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))]  # one Ctrl-C, not two
+
+def hang(solver):
+    while signals:
+        signals.pop().start()
+    time.sleep(60)
+
+highspy.Highs.run = hang
 result = solve(instance)
 print(result.limit, result.status, result.gap < 0.5)
 """
