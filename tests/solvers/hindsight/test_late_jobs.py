@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,6 +54,34 @@ def check_order(seed: int, types: int) -> tuple[float, float]:
     assert found.value == goal(found.completion)
     assert bound.value <= found.value + 1e-6
     return bound.value, best
+
+
+def in_turn(count: int) -> OfflineProblem:
+    """Jobs of 600 seconds each on one GPU."""
+    training = Training("one", np.array([600.0]), np.array([1.0]), np.array([[[1.0]]]))
+    jobs = tuple(OfflineJob(f"job-{index}", "one", 0.0, 0.0) for index in range(count))
+    return OfflineProblem((training,), jobs, Supply.constant({"t4": 1.0}))
+
+
+@pytest.mark.parametrize("due", [(600.0,), (600.0, 1200.0)])
+def test_deadlines_that_can_just_be_met_are_not_refuted_by_rounding(due: tuple[float, ...]) -> None:
+    """The bound is 0, not the rounding error of a sum of prices."""
+    bound = late_jobs_bound(in_turn(len(due)), np.array(due))
+    assert bound.value == 0.0
+
+
+def test_a_makespan_that_can_just_be_reached_is_not_refuted() -> None:
+    """A schedule ends at 600 s."""
+    assert float(makespan_bound(in_turn(1), 600.6).due[0]) < 600.0
+
+
+@pytest.mark.parametrize("most", [0.0, -1.0, math.nan, math.inf])
+def test_a_makespan_before_the_last_release_is_refused(most: float) -> None:
+    """With a sentence that says what is expected."""
+    with pytest.raises(
+        ValueError, match=r"most is .* expected a finite time above 0 s, the last release"
+    ):
+        makespan_bound(in_turn(1), most)
 
 
 @pytest.mark.parametrize("types", [1, 2])
