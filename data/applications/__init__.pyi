@@ -3,6 +3,7 @@ from .application import examples_per_second as examples_per_second
 from .application import packed as packed
 from .application import pass_time as pass_time
 from .application import profiled_applications as profiled_applications
+from .best_levels import on_best_levels as on_best_levels
 from .gpu_types import load_type_profile as load_type_profile
 from .measurements import read_gradient as read_gradient
 from .measurements import read_observations as read_observations

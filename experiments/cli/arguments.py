@@ -51,7 +51,7 @@ COMMANDS = {
     "trace": "goodalloc.experiments.cli.trace:trace_command",
     "compare": "goodalloc.experiments.cli.rounds.compare:compare_command",
     "gap": "goodalloc.experiments.cli.rounds.compare:gap_command",
-    "simulate": "goodalloc.experiments.cli.replay:simulate_command",
+    "simulate": "goodalloc.experiments.cli.simulate:simulate_command",
     "reproduce": "goodalloc.experiments.cli.replay:reproduce_command",
     "hindsight": "goodalloc.experiments.cli.replay:hindsight_command",
     "report": "goodalloc.experiments.cli.report:report_command",

@@ -23,10 +23,8 @@ from goodalloc.experiments.reporting.report import for_machines, text_table
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
 
     from goodalloc.experiments.measure.profile_fit import Method, ProfileFit
-    from goodalloc.models.goodput.model import GoodputModel
     from goodalloc.models.round.instance import Instance
 
 
@@ -70,7 +68,10 @@ def fit_command(arguments: argparse.Namespace) -> Output:
         jobs = 1 if arguments.jobs is None else arguments.jobs
         largest = max(int(profile.replicas.max()) for profile in profiles.values())
         added = with_jobs(instance, name, models, largest, jobs)
-        _check_batches(added, models)
+        batches = [model.batch for model in models.values()]
+        if not any(batch.accumulation for batch in batches):
+            atomic = max(float(batch.atomic_maximum) for batch in batches)
+            _check_batch(added, float(batches[0].initial), atomic)
         write_instance(added, arguments.into)
         count = "1 job" if jobs == 1 else f"{jobs} jobs"
         texts.append(f"added to {arguments.into}: {count}, {added.num_jobs} in all")
@@ -79,21 +80,14 @@ def fit_command(arguments: argparse.Namespace) -> Output:
     return Output("\n\n".join(texts), {**data, "errors": for_machines(rows)})
 
 
-def _check_batches(instance: Instance, models: Mapping[str, GoodputModel]) -> None:
-    """Refuse an initial batch that no number of replicas can hold."""
+def _check_batch(instance: Instance, initial: float, atomic: float) -> None:
+    """Refuse an initial batch that no number of replicas can hold without accumulation."""
     most = min(instance.jobs[-1].max_replicas, instance.cluster.num_gpus)
-    fewest = {
-        kind: 1 if model.batch.accumulation else math.ceil(held)
-        for kind, model in models.items()
-        for held in [float(model.batch.initial) / float(model.batch.atomic_maximum)]
-    }
-    kind, least = min(fewest.items(), key=lambda pair: pair[1])
-    if least > most:
-        batch = models[kind].batch
+    if (least := math.ceil(initial / atomic)) > most:
         raise ValueError(
-            f"argument --initial-batch: a batch of {batch.initial:g} examples needs {least} "
-            f"replicas of at most {batch.atomic_maximum:g}, without accumulation; expected at most "
-            f"{most}, which a job may have here."
+            f"argument --initial-batch: a batch of {initial:g} examples needs {least} replicas of "
+            f"at most {atomic:g}, without accumulation; expected at most {most}, which a job may "
+            "have here."
         )
 
 

@@ -1,4 +1,4 @@
-"""Commands that replay workloads: simulate, reproduce."""
+"""Commands `hindsight` and `reproduce`, and what all commands that replay workloads share."""
 
 from __future__ import annotations
 
@@ -12,24 +12,20 @@ from goodalloc.data.documents.json_file import dump
 from goodalloc.data.workloads.generator import draw_workload, jobs_at
 from goodalloc.data.workloads.workload import read_workload
 from goodalloc.experiments.cli.output import (
-    BAD_INPUT,
     Output,
     all_refused,
     drawing,
     flat,
     make_folder,
 )
-from goodalloc.experiments.cli.replay_arguments import DEFAULT_POLICIES
 from goodalloc.experiments.cli.types import uniform_size
-from goodalloc.experiments.replay.replay_conditions import MeasurementNoise, Outage, Setting
-from goodalloc.experiments.replay.replay_task import ReplayTask
+from goodalloc.experiments.replay.replay_conditions import Outage, Setting
 from goodalloc.experiments.reporting.progress import progress_bar
 from goodalloc.experiments.reporting.report import for_machines, text_table
 from goodalloc.experiments.studies.catalogue import ENTRIES, GROUPS, MINUTES_NOTE, REPRODUCTIONS
 from goodalloc.experiments.studies.documents import whole_minutes
 from goodalloc.experiments.studies.framework.records import table_of
 from goodalloc.experiments.studies.framework.reproduction import Plan
-from goodalloc.experiments.support.extras import require_extra
 from goodalloc.experiments.support.machine_speed import expected_minutes, slowdown
 from goodalloc.experiments.support.tasks import processor_seconds, run_tasks
 from goodalloc.experiments.support.workers import ALONE
@@ -45,95 +41,6 @@ if TYPE_CHECKING:
     from goodalloc.data.workloads.workload import Submission
     from goodalloc.experiments.support.tasks import Task
     from goodalloc.experiments.support.workers import Workers
-
-
-def simulate_command(arguments: argparse.Namespace) -> Output:
-    """Replay a workload under several policies, each from its last checkpoint."""
-    # the report loads pandas, which `reproduce list` does without
-    from goodalloc.experiments.replay.replay_report import plot_replays, summarise
-
-    if arguments.rates is not None:
-        from goodalloc.experiments.cli.simulate_rates import simulate_rates_command
-
-        return simulate_rates_command(arguments)
-    from goodalloc.experiments.cli.simulated_tasks import require_policies, with_foresight
-
-    if arguments.parquet:
-        require_extra("parquet", "Argument --parquet")
-    policies = tuple(dict.fromkeys(flat(arguments.policies or [DEFAULT_POLICIES])))
-    if arguments.tree is None:
-        require_policies(policies)
-    workload = _workload(arguments)
-    setting = Setting(
-        cluster=cluster_of(arguments),
-        interval=arguments.interval,
-        restart_delay=arguments.restart_delay,
-        interference=arguments.interference,
-        outages=tuple(Outage(*outage) for outage in flat(arguments.outages)),
-        knowledge=arguments.knowledge,
-        free_moves=arguments.free_moves,
-        input_seed=arguments.seed,
-        batch_sizes=arguments.batch_sizes,
-        oracle=arguments.oracle,
-        noise=MeasurementNoise(
-            arguments.step_time_error,
-            arguments.noise_scale_error,
-            arguments.age_error,
-            arguments.seed,
-        ),
-    )
-    traces = None if arguments.traces is None else str(Path(arguments.traces).absolute())
-    tasks = [
-        ReplayTask(
-            folder=Path(arguments.out).absolute() / name.replace(":", "."),
-            policy=name,
-            workload=workload,
-            setting=setting,
-            traces=traces,
-            power=arguments.power,
-            interference_avoidance=arguments.interference_avoidance,
-            seed=arguments.seed,
-            seconds=arguments.seconds,
-            gaps=arguments.gaps,
-        )
-        for name in policies
-    ]
-    if arguments.tree is None:
-        tasks = list(map(with_foresight, tasks))
-    else:
-        from goodalloc.experiments.cli.simulated_tasks import on_tree
-
-        tasks = on_tree(tasks, arguments.tree)
-    folder = make_folder(arguments.out)
-    refused = run_with_progress(arguments, tasks, folder, "simulate", arguments.workers)
-    if len(refused) == len(tasks):
-        raise all_refused(refused, folder)
-    complaints = {task.policy: refused[task.folder] for task in tasks if task.folder in refused}
-    folders = {task.policy: task.folder for task in tasks if task.policy not in complaints}
-    if arguments.parquet:
-        from goodalloc.experiments.replay.replay_parquet import write_parquet  # loads pandas
-
-        for target in folders.values():
-            write_parquet(target)
-    terms = {task.policy: task.terms._asdict() for task in tasks}
-    rows = [
-        {"policy": name, **terms[name], **summarise(name, target)}
-        for name, target in folders.items()
-    ]
-    write_atomically(folder / "summary.csv", csv_text(rows, tuple(rows[0])))
-    with drawing(f"the table is in {folder}"):
-        from goodalloc.experiments.reporting.plots import save
-
-        save(plot_replays(folders), folder / f"replay.{arguments.pictures}")
-    texts = [
-        text_table(rows, tuple(rows[0])),
-        *(f"{name} is left out. {complaint}" for name, complaint in complaints.items()),
-        f"written to {folder}: summary.csv, replay.{arguments.pictures}, and a folder for every "
-        "policy",
-    ]
-    errors = [{"policy": name, "error": complaint} for name, complaint in complaints.items()]
-    code = BAD_INPUT if complaints else 0
-    return Output("\n\n".join(texts), for_machines([*rows, *errors]), code)
 
 
 #: Latest submission in seconds: replays go through every interval from the start.
@@ -153,7 +60,7 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
 
     if (arguments.objective == "late-jobs") != (arguments.due is not None):
         raise ValueError("argument --due: expected with --objective late-jobs, and only with it.")
-    workload = _workload(arguments)
+    workload = workload_of(arguments)
     setting = Setting(
         cluster=cluster_of(arguments),
         interval=arguments.interval,
@@ -161,6 +68,12 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
         outages=tuple(Outage(*outage) for outage in flat(arguments.outages)),
     )
     weights = None if arguments.weights is None else read_weights(arguments.weights)
+    topology = None
+    if arguments.tree is not None:
+        from goodalloc.data.topology.topology_file import read_wishes  # few days need it
+
+        names = [job.name for job in workload]
+        topology = read_wishes(arguments.tree, setting.cluster, names).topology
     folder = make_folder(arguments.out)
     with progress_bar("hindsight", 100, quiet=arguments.json) as bar:
         day = day_by(
@@ -171,6 +84,7 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
             DaySearch(arguments.price_interval, arguments.search_seed, arguments.steps),
             due=arguments.due,
             weights=weights,
+            topology=topology,
             report=_percents(bar),
         )
     written, texts, data = day.write(folder, arguments.pictures), [day.text], day.data
@@ -356,7 +270,8 @@ def cluster_of(arguments: argparse.Namespace) -> Cluster:
     )
 
 
-def _workload(arguments: argparse.Namespace) -> tuple[Submission, ...]:
+def workload_of(arguments: argparse.Namespace) -> tuple[Submission, ...]:
+    """Return the workload of a file, or a drawn one."""
     load, requests = arguments.load, arguments.requests
     if arguments.workload is None and arguments.philly is not None:
         from goodalloc.data.workloads.philly import draw_from_philly, read_philly  # pandas

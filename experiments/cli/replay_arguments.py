@@ -218,6 +218,7 @@ def add_hindsight(parser: argparse.ArgumentParser) -> None:
     _add_traces(parser)
     parser.add_argument("--seed", type=whole(0), default=0, help="of a drawn workload (default: 0)")
     add_cluster(parser, cores=False)
+    parser.add_argument("--tree", metavar="FILE", help="tree of the cluster, as of simulate --tree")
     parser.add_argument(
         "--objective",
         choices=("completion", "slowdown", "late-jobs", "makespan"),

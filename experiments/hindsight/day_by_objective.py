@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, get_args
 
+from goodalloc.data.applications.best_levels import on_best_levels
 from goodalloc.data.applications.truth import applications_of
 from goodalloc.experiments.hindsight.day import look_back
 from goodalloc.experiments.hindsight.day_search import USUAL_SEARCH
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from goodalloc.experiments.hindsight.day_search import DaySearch
     from goodalloc.experiments.hindsight.deadline_day import DeadlineDay
     from goodalloc.experiments.replay.replay_conditions import Setting
+    from goodalloc.models.topology.topology import Topology
 
 #: Average completion time or slowdown, number of late jobs, or time until all jobs are done.
 ObjectiveName = Literal["completion", "slowdown", "late-jobs", "makespan"]
@@ -45,6 +47,7 @@ def day_by(
     *,
     due: float | None = None,
     weights: Mapping[str, float] | None = None,
+    topology: Topology | None = None,
     report: Callable[[float], None] = lambda _share: None,
 ) -> HindsightDay | DeadlineDay:
     """Bound all schedules of a workload, and find one; for averages also one that is replayed.
@@ -64,6 +67,9 @@ def day_by(
     weights
         Weights of jobs in the average, by their names; all others have the weight 1. None for a
         plain average.
+    topology
+        Tree of the nodes, None for none. On a tree all is bounded by the speeds of the lowest
+        levels with room (`goodalloc.data.applications.on_best_levels`), and nothing is replayed.
     report
         Callback for the share that is done.
 
@@ -86,6 +92,8 @@ def day_by(
             "job counts alike there."
         )
     applications, clock = applications_of(traces), float(setting.interval)
+    if topology is not None:
+        applications = on_best_levels(applications, topology)
     problem = replayed_problem(workload, applications, setting)
     if not averaged:
         return look_back_at_deadlines(
@@ -105,8 +113,10 @@ def day_by(
         search,
         objective=told,
         clock=clock,
-        report=lambda share: report(IDEAL_SHARE * share),
+        report=lambda share: report((IDEAL_SHARE if topology is None else 1.0) * share),
     )
+    if topology is not None:
+        return day
     replayed = replay_placed(
         problem,
         day.schedule,

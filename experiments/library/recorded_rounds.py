@@ -9,12 +9,12 @@ model and the GPUs that it holds.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from goodalloc.data.applications.truth import applications_of
 from goodalloc.data.library.recipes import PLAN_RULES, recipe_text
 from goodalloc.data.plans.plan_tables import read_measured_times
 from goodalloc.data.plans.plan_traces import NODES, TRACES, read_plan_trace
@@ -31,6 +31,7 @@ from goodalloc.data.workloads.rigid_jobs import (
 )
 from goodalloc.data.workloads.workload import read_workload
 from goodalloc.experiments.replay.replay_conditions import Setting
+from goodalloc.experiments.replay.replay_task import ReplayTask
 from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.experiments.studies.plans.plan_simulator import PlanSimulator
 from goodalloc.models.plans.plan_job import PlanRestarts
@@ -43,7 +44,6 @@ from goodalloc.solvers.policies.registry import make_policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from goodalloc.data.workloads.rigid_jobs import RigidJob
     from goodalloc.data.workloads.workload import Submission
@@ -116,10 +116,11 @@ def _recipe(recording: Recording, **more: Any) -> str:
 
 def _replay(recording: Recording, jobs: Sequence[Submission]) -> Iterator[Simulator]:
     """Generate the replay before each of its decisions."""
-    options = PolicyOptions(Rules(power=recording.power), 0, None)
     setting = Setting(Cluster.uniform(recording.nodes, recording.gpus))
-    policy = make_policy(recording.policy, options)
-    simulator = Simulator(jobs, applications_of(None), policy, setting)
+    task = ReplayTask(Path(), recording.policy, tuple(jobs), setting)
+    # not the task's policy, which has the rules of the published replays
+    policy = make_policy(task.policy, PolicyOptions(Rules(power=recording.power), 0, None))
+    simulator = Simulator(jobs, task.applications, policy, setting)
     last = max(job.time for job in jobs)
     while not simulator.finished and simulator.time <= last + HOUR:
         simulator.advance()

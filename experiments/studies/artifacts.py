@@ -11,7 +11,15 @@ if TYPE_CHECKING:
 
 #: Studies that read a folder of published data (`data/ARTIFACTS.md`), by the name of the data.
 ARTIFACTS: Mapping[str, tuple[str, ...]] = {
-    "pollux": (*PUBLISHED, *STUDIES, "family", "themis", "themis-searches", "tree-replays"),
+    "pollux": (
+        *PUBLISHED,
+        *STUDIES,
+        "family",
+        "themis",
+        "themis-searches",
+        "tree-replays",
+        "hindsight-trees",
+    ),
     "sia": ("sia", "sia-gavel", "restrictions", "hindsight-types"),
     "gavel": (
         "gavel",

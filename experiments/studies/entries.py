@@ -212,6 +212,10 @@ OTHERS: Mapping[str, Entry] = {
         "hindsight-types: Sia, and Pollux with and without types, above the bound on any schedule",
         "hindsight.types_above_bound:TYPES",
     ),
+    "hindsight-trees": Entry(
+        "hindsight-trees: policies on a tree of racks above the bound on any schedule there",
+        "hindsight.trees_above_bound:TREES",
+    ),
     "hindsight-growth": Entry(
         "hindsight-growth: time and memory of bound and schedule with hindsight, up to 5,000 jobs",
         "hindsight.growth:GROWTH",

@@ -61,6 +61,7 @@ DRAWABLE = (
     "gavel-packing",
     "time-shares",
     "hindsight-types",
+    "hindsight-trees",
     "hindsight-growth",
     "themis-searches",
     "themis-auctions",

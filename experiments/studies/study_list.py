@@ -17,8 +17,8 @@ what:
                     experience, experience-fits, noise, noisy-decisions, tie-rules, similar-jobs,
                     genetic-budgets, equal-terms, advantage, overheads-pollux (up to hours each)
   hindsight         hindsight, hindsight-loads, hindsight-objectives, hindsight-relaxations,
-                    hindsight-replays, hindsight-schedules, hindsight-types, hindsight-growth;
-                    hindsight-all (these and family)
+                    hindsight-replays, hindsight-schedules, hindsight-types, hindsight-trees,
+                    hindsight-growth; hindsight-all (these and family)
   types and cores   synergy, sia, sia-gavel, restrictions, mixed, openb
   AITurbo           predictability, step-times, step-bandwidth, exchange, overheads,
                     aiturbo-replay, aiturbo-conditions; aiturbo

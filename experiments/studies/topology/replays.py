@@ -69,25 +69,44 @@ class TreeReplayRow(NamedTuple):
     restarts_per_job: float
 
 
-def _task(plan: Plan, load: float, number: int, policy: str) -> TreeReplay:
-    """Return a replay in a folder named for its inputs."""
+#: The tree.
+WISHES = TreeWishes(standard_tree(TESTBED.num_nodes))
+
+
+def tree_replay(plan: Plan, load: float, number: int, policy: str) -> TreeReplay:
+    """Return a replay in a folder named for its inputs.
+
+    Parameters
+    ----------
+    plan
+        Options of the study.
+    load, number, policy
+        The day, and the policy with its placing.
+    """
     return TreeReplay(
         plan.folder,
         policy,
         plan.workload(number, load=load),
         traces=plan.traces,
-        wishes=TreeWishes(standard_tree(TESTBED.num_nodes)),
+        wishes=WISHES,
     ).among(plan.folder)
 
 
-def _loads(plan: Plan) -> tuple[float, ...]:
+def loads_of(plan: Plan) -> tuple[float, ...]:
+    """Return the loads of the study.
+
+    Parameters
+    ----------
+    plan
+        Options of the study.
+    """
     return LOADS[: 1 if plan.quick else None]
 
 
 def _tasks(plan: Plan) -> list[TreeReplay]:
     return [
-        _task(plan, load, number, policy)
-        for load in _loads(plan)
+        tree_replay(plan, load, number, policy)
+        for load in loads_of(plan)
         for number in plan.workloads
         for policy in BASELINES
     ]
@@ -95,9 +114,9 @@ def _tasks(plan: Plan) -> list[TreeReplay]:
 
 def _rows(plan: Plan) -> list[TreeReplayRow]:
     rows = []
-    for load in _loads(plan):
+    for load in loads_of(plan):
         for number in plan.workloads:
-            tasks = {policy: _task(plan, load, number, policy) for policy in BASELINES}
+            tasks = {policy: tree_replay(plan, load, number, policy) for policy in BASELINES}
             found = {policy: summarise(policy, task.folder) for policy, task in tasks.items()}
             hours = {policy: float(one["average_jct_hours"]) for policy, one in found.items()}
             rows += [

@@ -303,3 +303,38 @@ def test_several_types_of_gpu_have_bound_and_schedule(
         found.append(json.loads(capsys.readouterr().out))
     coarse, fine = (one["bound_average_completion_s"] for one in found)
     assert 0.0 < coarse < fine <= found[1]["schedule_average_completion_s"]
+
+
+def test_on_a_tree_no_replay_is_below_its_bounds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Islands that synchronise faster than without the tree; nothing is replayed with hindsight."""
+    (tmp_path / "jobs.csv").write_text(JOBS)
+    base = [str(tmp_path / "jobs.csv"), "--nodes", "4", "--gpus-per-node", "1", "--tree", "standard"]
+    out = ["--out", str(tmp_path / "day"), "--json"]
+    assert main(["hindsight", *base, "--steps", "5", *out]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["replayable_average_completion_s"] is None
+    bound = told["bound_on_replays_average_completion_s"]
+    assert told["bound_average_completion_s"] <= bound
+    policies = ["--policies", "pollux@exact,srtf@best_fit", "--no-gaps"]
+    assert main(["simulate", *base, *policies, "--out", str(tmp_path / "on"), "--json"]) == 0
+    for row in json.loads(capsys.readouterr().out):
+        assert bound <= 3600 * row["average_jct_hours"]
+        jobs = tmp_path / "on" / row["policy"] / "jobs.csv"
+        files = [tmp_path / "day" / "problem.json", jobs, tmp_path / "day" / "replay-bound.json"]
+        assert main(["verify", *map(str, files), "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["verified"]
+
+
+def test_trees_that_do_not_suit_the_nodes_are_refused(
+    day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In one sentence, with exit code 2."""
+    base = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS, "--out", str(tmp_path / "out")]
+    assert main([*base, "--tree", str(tmp_path / "none.json")]) == 2
+    assert "none.json' does not exist" in capsys.readouterr().err
+    tree = {"format": "goodalloc-topology", "version": 1, "slowdown": 2.0, "levels": []}
+    (tmp_path / "tree.json").write_text(json.dumps({**tree, "requires": {"z": "node"}}))
+    assert main([*base, "--tree", str(tmp_path / "tree.json")]) == 2
+    assert "'z'" in capsys.readouterr().err

@@ -10,7 +10,7 @@ import pytest
 
 from goodalloc.data.workloads.workload import write_workload
 from goodalloc.experiments.cli.main import main
-from goodalloc.experiments.cli.simulated_tasks import FORESIGHT
+from goodalloc.experiments.cli.simulate import FORESIGHT
 from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.studies.hindsight.known_task import KnownTask
 from goodalloc.models.round.cluster import Cluster

@@ -1,0 +1,209 @@
+"""Command `simulate`: replay a workload, with foresight or on a tree if the arguments say so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.documents.csv_writing import csv_text
+from goodalloc.experiments.cli.output import (
+    BAD_INPUT,
+    Output,
+    all_refused,
+    drawing,
+    flat,
+    make_folder,
+)
+from goodalloc.experiments.cli.replay import cluster_of, run_with_progress, workload_of
+from goodalloc.experiments.cli.replay_arguments import DEFAULT_POLICIES
+from goodalloc.experiments.replay.replay_conditions import MeasurementNoise, Outage, Setting
+from goodalloc.experiments.replay.replay_task import ReplayTask
+from goodalloc.experiments.reporting.report import for_machines, text_table
+from goodalloc.experiments.studies.hindsight.known_task import KnownTask
+from goodalloc.experiments.support.extras import require_extra
+from goodalloc.solvers.policies.policy import Terms
+from goodalloc.solvers.policies.registry import make_policy
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping, Sequence
+
+    from goodalloc.experiments.hindsight.known_replay import Foresight
+
+#: Policies that know more than a scheduler can, and what each of them knows.
+FORESIGHT: Mapping[str, Foresight] = {
+    "foresight-work": "remaining work",
+    "foresight-plans": "plans",
+    "foresight-hour": "arrivals of an hour",
+}
+
+
+def simulate_command(arguments: argparse.Namespace) -> Output:
+    """Replay a workload under several policies, each from its last checkpoint."""
+    # the report loads pandas, which `reproduce list` does without
+    from goodalloc.experiments.replay.replay_report import plot_replays, summarise
+
+    if arguments.rates is not None:
+        from goodalloc.experiments.cli.simulate_rates import simulate_rates_command
+
+        return simulate_rates_command(arguments)
+    if arguments.parquet:
+        require_extra("parquet", "Argument --parquet")
+    policies = tuple(dict.fromkeys(flat(arguments.policies or [DEFAULT_POLICIES])))
+    if arguments.tree is None:
+        require_policies(policies)
+    workload = workload_of(arguments)
+    setting = Setting(
+        cluster=cluster_of(arguments),
+        interval=arguments.interval,
+        restart_delay=arguments.restart_delay,
+        interference=arguments.interference,
+        outages=tuple(Outage(*outage) for outage in flat(arguments.outages)),
+        knowledge=arguments.knowledge,
+        free_moves=arguments.free_moves,
+        input_seed=arguments.seed,
+        batch_sizes=arguments.batch_sizes,
+        oracle=arguments.oracle,
+        noise=MeasurementNoise(
+            arguments.step_time_error,
+            arguments.noise_scale_error,
+            arguments.age_error,
+            arguments.seed,
+        ),
+    )
+    traces = None if arguments.traces is None else str(Path(arguments.traces).absolute())
+    tasks = [
+        ReplayTask(
+            folder=Path(arguments.out).absolute() / name.replace(":", "."),
+            policy=name,
+            workload=workload,
+            setting=setting,
+            traces=traces,
+            power=arguments.power,
+            interference_avoidance=arguments.interference_avoidance,
+            seed=arguments.seed,
+            seconds=arguments.seconds,
+            gaps=arguments.gaps,
+        )
+        for name in policies
+    ]
+    if arguments.tree is None:
+        tasks = list(map(with_foresight, tasks))
+    else:
+        tasks = on_tree(tasks, arguments.tree)
+    folder = make_folder(arguments.out)
+    refused = run_with_progress(arguments, tasks, folder, "simulate", arguments.workers)
+    if len(refused) == len(tasks):
+        raise all_refused(refused, folder)
+    complaints = {task.policy: refused[task.folder] for task in tasks if task.folder in refused}
+    folders = {task.policy: task.folder for task in tasks if task.policy not in complaints}
+    if arguments.parquet:
+        from goodalloc.experiments.replay.replay_parquet import write_parquet  # loads pandas
+
+        for target in folders.values():
+            write_parquet(target)
+    terms = {task.policy: task.terms._asdict() for task in tasks}
+    rows = [
+        {"policy": name, **terms[name], **summarise(name, target)}
+        for name, target in folders.items()
+    ]
+    write_atomically(folder / "summary.csv", csv_text(rows, tuple(rows[0])))
+    with drawing(f"the table is in {folder}"):
+        from goodalloc.experiments.reporting.plots import save
+
+        save(plot_replays(folders), folder / f"replay.{arguments.pictures}")
+    texts = [
+        text_table(rows, tuple(rows[0])),
+        *(f"{name} is left out. {complaint}" for name, complaint in complaints.items()),
+        f"written to {folder}: summary.csv, replay.{arguments.pictures}, and a folder for every "
+        "policy",
+    ]
+    errors = [{"policy": name, "error": complaint} for name, complaint in complaints.items()]
+    code = BAD_INPUT if complaints else 0
+    return Output("\n\n".join(texts), for_machines([*rows, *errors]), code)
+
+
+def require_policies(names: Sequence[str]) -> None:
+    """Refuse policies of a replay without a tree that do not exist, or need one.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown, or that of a policy with a placing on a tree.
+    """
+    for name in names:
+        if "@" in name:
+            raise ValueError(f"Policy '{name}' places jobs on a tree; expected --tree with it.")
+        if name not in FORESIGHT:
+            make_policy(name)
+
+
+@dataclass(frozen=True)
+class ForesightTask(KnownTask):
+    """Replay under a policy with foresight, by its name here; see `KnownTask`."""
+
+    @property
+    def terms(self) -> Terms:
+        """What the policy is told, and who chooses the batch sizes."""
+        own = self.setting.batch_sizes
+        return Terms("true remaining", "adaptive" if own == "policy" else own)
+
+
+def with_foresight(task: ReplayTask) -> ReplayTask:
+    """Return a replay under the policy with foresight that it names, or as it is.
+
+    Jobs know their speed when they start. Decisions are not judged, which follow another objective.
+
+    Parameters
+    ----------
+    task
+        The replay.
+
+    Raises
+    ------
+    ValueError
+        If nodes have several types of GPU or other resources, or as `replayed_problem`.
+    """
+    if task.policy not in FORESIGHT:
+        return task
+    cluster = task.setting.cluster
+    if len(cluster.gpu_types) > 1:
+        raise ValueError(
+            f"Policy '{task.policy}' knows one type of GPU and the cluster has "
+            f"{', '.join(cluster.gpu_types)}; expected one."
+        )
+    told = {"setting": replace(task.setting, knowledge="profiled"), "gaps": False}
+    known = ForesightTask(**vars(task) | told, foresight=FORESIGHT[task.policy])
+    known.made_policy()  # refuses what it cannot serve before anything is written
+    return known
+
+
+def on_tree(tasks: Sequence[ReplayTask], tree: str) -> list[ReplayTask]:
+    """Return replays on a tree, of policies with their placings.
+
+    Parameters
+    ----------
+    tasks
+        The replays without the tree, of the same jobs on the same cluster.
+    tree
+        As in `goodalloc.data.topology.read_wishes`.
+
+    Raises
+    ------
+    ValueError
+        If the file is malformed or does not suit cluster and jobs, or a policy cannot decide on the
+        tree.
+    """
+    from goodalloc.data.topology.topology_file import read_wishes  # few replays need these
+    from goodalloc.experiments.topology.tree_replay import TreeReplay
+
+    cluster, jobs = tasks[0].setting.cluster, [job.name for job in tasks[0].workload]
+    wishes = read_wishes(tree, cluster, jobs)
+    found: list[ReplayTask] = []
+    for task in tasks:
+        replay = TreeReplay(**vars(task), wishes=wishes)
+        replay.made_policy()  # refuses unknown names before anything is written
+        found.append(replay)
+    return found
