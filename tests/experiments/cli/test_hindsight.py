@@ -23,6 +23,9 @@ d,300,cifar10,4,512
 
 OPTIONS = ("--nodes", "1", "--steps", "5")
 
+#: Two islands of two nodes.
+ON_TREE = ("--nodes", "4", "--gpus-per-node", "1", "--tree", "standard")
+
 
 @pytest.fixture(scope="module")
 def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -308,9 +311,9 @@ def test_several_types_of_gpu_have_bound_and_schedule(
 def test_on_a_tree_no_replay_is_below_its_bounds(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Islands that synchronise faster than without the tree; nothing is replayed with hindsight."""
+    """Where islands are faster than the network; nothing is replayed with hindsight."""
     (tmp_path / "jobs.csv").write_text(JOBS)
-    base = [str(tmp_path / "jobs.csv"), "--nodes", "4", "--gpus-per-node", "1", "--tree", "standard"]
+    base = [str(tmp_path / "jobs.csv"), *ON_TREE]
     out = ["--out", str(tmp_path / "day"), "--json"]
     assert main(["hindsight", *base, "--steps", "5", *out]) == 0
     told = json.loads(capsys.readouterr().out)
