@@ -14,6 +14,7 @@ from goodalloc.experiments.cli.arguments import build_parser as build_parser
 from goodalloc.experiments.cli.output import BAD_INPUT, FAILED, INTERRUPTED
 from goodalloc.experiments.support.compiled import compilation_cache
 from goodalloc.models.support.error_origin import described
+from goodalloc.models.support.validation import literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +46,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as interrupt:
         sentence = str(interrupt) or "interrupted before anything was found."
         return _complain(sentence, INTERRUPTED)
+    except SystemExit as ended:  # a solver or policy of the user's
+        code = f"exit code {literal(ended.code)}"
+        return _complain(f"the given code ended the program ({code}); expected a result.", FAILED)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED

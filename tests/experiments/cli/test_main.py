@@ -43,6 +43,9 @@ def stay(instance):
 def crash(instance):
     raise RuntimeError("it broke")
 
+def leave(instance):
+    raise SystemExit(0)
+
 def refuse(instance):
     return [int("many")]
 
@@ -159,6 +162,18 @@ def test_a_crash_of_a_solver_is_one_line(plugin: str, capsys: pytest.CaptureFixt
     assert error.startswith("goodalloc: error: RuntimeError: it broke, in ")
     assert ".py, line " in error
     assert error.count("\n") == 1
+
+
+def test_a_solver_that_ends_the_program_is_a_failure(
+    plugin: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever its exit code says."""
+    assert main(["solve", SMALL, "--solver", f"{plugin}:leave"]) == 1
+    told = capsys.readouterr().err
+    assert (
+        told
+        == "goodalloc: error: the given code ended the program (exit code 0); expected a result.\n"
+    )
 
 
 def test_a_bad_value_in_a_solver_names_the_solver_and_the_line(
