@@ -210,11 +210,13 @@ def plot_on_trees(rows: list[TreesRow]) -> Figure:
     loads = list(dict.fromkeys(row.load for row in rows))
     figure = Figure(figsize=(5.2 * len(loads) + 0.8, 3.6), layout="constrained")
     panels = figure.subplots(1, len(loads), squeeze=False)[0]
+    greatest = max(1.0 + row.above_bound_percent / 100.0 for row in rows)
     for ax, load in zip(panels, loads, strict=True):
         cells = _by_policy(rows, load)
         above = {cell: [row.above_bound_percent for row in own] for cell, own in cells.items()}
         ends = [cell for cell in cells if cell.policy in (BOUND, ON_REPLAYS, IDEAL)]
         draw_above(ax, above, ends, {cell: label_of(cell) for cell in cells})
+        ax.set_xlim(right=1.15 * greatest)
         ax.set_title(f"load {load:g}", fontsize="medium")
     return figure
 
