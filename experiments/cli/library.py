@@ -18,6 +18,8 @@ ACTIONS = "goodalloc.experiments.library.actions"
 def library_command(arguments: argparse.Namespace) -> Output:
     """Do what the action says."""
     files = [getattr(arguments, name, None) for name in ("out", "tree", "answer", "certificate")]
+    if arguments.action == "get":
+        files[0] = arguments.out or f"{arguments.round}.json"
     if arguments.action in ("get", "rank"):
         for path in files:
             check_target(path)

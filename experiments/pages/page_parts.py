@@ -90,6 +90,10 @@ def table(frame: pd.DataFrame, height: int = 420) -> Any:
     )
 
 
+#: Columns of names, which may be NA or 01.
+NAMES = ("job", "application", "policy", "solver", "instance", "round")
+
+
 def read_frame(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     """Read a table of results.
 
@@ -106,7 +110,7 @@ def read_frame(path: Path, columns: Sequence[str]) -> pd.DataFrame:
         If it is no table, or lacks one of them.
     """
     try:
-        frame = pd.read_csv(path)
+        frame = pd.read_csv(path, converters=dict.fromkeys(NAMES, str))
     except (ValueError, OSError) as error:
         raise ValueError(f"File '{path}' is no table ({error}).") from error
     for column in columns:
