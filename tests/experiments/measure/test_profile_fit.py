@@ -139,9 +139,9 @@ def test_a_fit_writes_over_no_profile_and_no_other_result(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    profile = path.rename(tmp_path / "p.csv")
-    before = profile.read_bytes()
-    write_instance(Instance(Cluster.uniform(2, 4), ()), tmp_path / "r.json")
+    profile = tmp_path / "p.csv"
+    profile.write_bytes(before := path.read_bytes())
+    write_instance(Instance(Cluster.uniform(2, 4), (Job("a"),)), tmp_path / "r.json")
     assert main(["fit", "p.csv", *options]) == 2
     assert "is named twice" in capsys.readouterr().err
     assert profile.read_bytes() == before
