@@ -110,7 +110,9 @@ def read_frame(path: Path, columns: Sequence[str]) -> pd.DataFrame:
         If it is no table, or lacks one of them.
     """
     try:
-        frame = pd.read_csv(path, converters=dict.fromkeys(NAMES, str))
+        frame = pd.read_csv(path)
+        names = [name for name in NAMES if name in frame.columns]
+        frame[names] = pd.read_csv(path, usecols=names, dtype=str, keep_default_na=False)[names]
     except (ValueError, OSError) as error:
         raise ValueError(f"File '{path}' is no table ({error}).") from error
     for column in columns:
