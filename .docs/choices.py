@@ -73,6 +73,7 @@ COUNTERPARTS: Mapping[str, str] = {
     "themis-searches": "Themis (NSDI'20): 2.25 times fairer; [more](../formulations/THEMIS.md)",
     "hindsight-types": "none: the policies of Sia (SOSP'23); [more](../formulations/HINDSIGHT.md)",
     "hindsight-trees": "none: policies on a tree; [more](../formulations/HINDSIGHT.md)",
+    "hindsight-traces": "none: rigid jobs; [more](../formulations/HINDSIGHT.md)",
     "hindsight-growth": "none: time and memory; [more](../formulations/HINDSIGHT.md)",
     "profile-parts": "none: fitted to what was measured",
     "profile-fits": "none: what ships beside what it was fitted to",

@@ -7,6 +7,7 @@ Workloads" (ATC'19): 117,325 jobs with every attempt to run them, and the machin
 from __future__ import annotations
 
 import json
+import zlib
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -111,7 +112,7 @@ def _entries(path: str | os.PathLike[str]) -> list[Any]:
     try:
         with open_text(path) as file:
             found = json.load(file)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise ValueError(
             f"it cannot be read ({getattr(error, 'strerror', None) or error})."
         ) from error
@@ -133,19 +134,25 @@ def _job(
             named = f" (job {shown(entry['jobid'])})" if "jobid" in entry else ""
             raise ValueError(f"entry {index}{named}: {key} is missing.")
     name, status = entry["jobid"], entry["status"]
-    if status not in STATES:
+    if not isinstance(status, str) or status not in STATES:
         raise ValueError(
             f"job {shown(name)}: status is {shown(status)}; expected {', '.join(STATES)}."
         )
-    attempts = [_attempt(str(name), attempt) for attempt in entry["attempts"] or ()]
+    tried = entry["attempts"] or []
+    if not isinstance(tried, list):
+        raise ValueError(f"job {shown(name)}: attempts is {shown(tried)}; expected a list.")
+    attempts = [_attempt(str(name), attempt) for attempt in tried]
     return str(name), entry["submitted_time"], str(entry["vc"]), STATES[status], attempts
 
 
 def _attempt(name: str, attempt: object) -> tuple[object, object, int, int]:
     """Return start, end, GPUs and machines of an attempt."""
     try:
-        machines = {str(part["ip"]): len(part["gpus"]) for part in attempt["detail"]}  # type: ignore[index]
-        return attempt["start_time"], attempt["end_time"], sum(machines.values()), len(machines)  # type: ignore[index]
+        found = [(str(part["ip"]), part["gpus"]) for part in attempt["detail"]]  # type: ignore[index]
+        if not all(isinstance(gpus, list) for _, gpus in found):
+            raise TypeError("expected lists")
+        held = sum(len(gpus) for _, gpus in found)
+        return attempt["start_time"], attempt["end_time"], held, len(dict(found))  # type: ignore[index]
     except (TypeError, KeyError) as error:
         raise ValueError(
             f"job '{name}': an attempt is {shown(attempt)}; expected start_time, end_time and "
@@ -192,7 +199,7 @@ def read_philly_cluster(path: str | os.PathLike[str]) -> Cluster:
     """
     count, memory = "number of GPUs", "single GPU mem"
     table = read_trace_columns(path, ["machineId", count, memory])
-    gpus = table.numbers(count, most=1024)
+    gpus = table.numbers(count, most=1024, whole=True, required=True)
     kinds = Counter(zip(gpus.astype(int).tolist(), table.texts(memory), strict=True))
     return Cluster(
         tuple(NodeGroup(f"{each}g-{size}", nodes, each) for (each, size), nodes in kinds.items())

@@ -48,6 +48,9 @@ RUNNING, PENDING = "Running", "Pending"
 #: then costs a little, so that a job moves only where that lets others run.
 RESTART_SECONDS, PRESUMED_AGE = 30.0, 24 * 3600.0
 
+#: Most GPUs of a server or a pod.
+MOST_GPUS = 100_000
+
 #: Slowdown of jobs that no rack holds, as of `goodalloc.data.topology.standard_tree`.
 BEYOND_RACK = 2.0
 
@@ -114,7 +117,8 @@ def read_server_hour(
         pods.gpu_spec_public == servers.gpu_spec_public.iloc[0]
     )
     pods = pods[(of_these | pods.server_id.isin(servers.server_id)) & ~(pods.gpu_request == 0)]
-    jobs, left_out = _jobs(pods.drop_duplicates("pod_id"), servers)
+    again = pods.duplicated("pod_id") & (pods.pod_id != "")
+    jobs, left_out = _jobs(pods[~again], servers)
     if not jobs:
         why = "; ".join(f"{count} {reason}" for reason, count in left_out.items()) or "no pods"
         raise ValueError(f"Folder '{folder}': no job is left ({why}); expected one.")
@@ -160,12 +164,13 @@ def _hour(folder: Path, table: str, day: int, hour: int, columns: Sequence[str])
             continue
         values = pd.to_numeric(found[name], errors="coerce")
         wrong = found[name].notna() & ~(np.isfinite(values) & (values >= 0))
-        wrong |= (name == "gpu_count") & (values % 1 > 0)
+        wrong |= (name == "gpu_count") & (values % 1 > 0) | (values > MOST_GPUS)
         for row in np.flatnonzero(wrong)[:1].tolist():
             whole = "whole " if name == "gpu_count" else ""
             raise ValueError(
                 f"File '{path}': {columns[0]} {shown(str(found.iloc[row, 0]))}: {name} is "
-                f"{shown(str(found[name].iloc[row]))}; expected a {whole}number of at least 0."
+                f"{shown(str(found[name].iloc[row]))}; expected a {whole}number from 0 to "
+                f"{MOST_GPUS}."
             )
         found[name] = values.astype(float)
     return found

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.data.traces.trace import JobState, collect_jobs, unusable_jobs
-from goodalloc.data.traces.trace_columns import read_trace_columns
+from goodalloc.data.traces.trace_columns import MOST_WORKERS, read_trace_columns
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.support.validation import did_you_mean, require_count
 
@@ -91,7 +91,7 @@ def _read(path: str | os.PathLike[str], tenant: str, kind: str = "") -> Trace:
     table = read_trace_columns(path, [*COLUMNS, tenant, *([kind] if kind else [])])
     seconds, gpus = table.numbers("duration", least=-np.inf), table.numbers("gpu_num")
     state, submitted = table.mapped("state", STATES), table.times("submit_time")
-    workers = np.nan_to_num(table.numbers("node_num"), nan=1.0)
+    workers = np.nan_to_num(table.numbers("node_num", most=MOST_WORKERS), nan=1.0)
     columns = {
         "name": table.texts("job_id"),
         "waited": np.maximum(table.numbers("queue", least=-np.inf), 0.0),
@@ -140,6 +140,8 @@ def read_helios_cluster(
     require_count("Cluster: GPUs of a node", gpus_per_node, minimum=1)
     table = read_trace_columns(path, ["date", tenant])
     dates = table.texts("date").tolist()
+    if not dates:
+        raise ValueError(f"File '{path}' has no rows; expected one for every day.")
     if date not in dates:
         raise ValueError(
             f"File '{path}': date '{date}' is not there{did_you_mean(date, dates)}; expected one "

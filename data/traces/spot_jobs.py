@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from goodalloc.data.traces.trace import collect_jobs, unusable_jobs
-from goodalloc.data.traces.trace_columns import read_trace_columns
+from goodalloc.data.traces.trace_columns import LATEST, MOST_WORKERS, read_trace_columns
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.mode import resources
 
@@ -64,9 +64,9 @@ def read_spot_jobs(path: str | os.PathLike[str]) -> Trace:
     [[16.0, 16.0, 240.0]]
     """
     table = read_trace_columns(path, JOBS)
-    workers = np.nan_to_num(table.numbers("worker_num"), nan=1.0)
+    workers = np.nan_to_num(table.numbers("worker_num", most=MOST_WORKERS), nan=1.0)
     gpus, seconds = table.numbers("gpu_request") * workers, table.numbers("duration")
-    submitted = pd.to_datetime(pd.Series(table.numbers("submit_time")), unit="s")
+    submitted = pd.to_datetime(pd.Series(table.numbers("submit_time", most=LATEST)), unit="s")
     columns = {
         "name": table.texts("job_name"),
         "seconds": seconds,
@@ -100,7 +100,7 @@ def read_spot_cluster(path: str | os.PathLike[str]) -> Cluster:
     return Cluster(
         tuple(
             NodeGroup(
-                f"{model}-{each}g-{cpu:g}c",
+                f"{model}-{each}g-{cpu:.12g}c",
                 nodes,
                 each,
                 model if each else "",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import math
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from goodalloc.models.support.array_types import Flags, Floats, Indices
+
+
+#: Most machines of a job, and latest second of a submission, by which nonsense is told.
+MOST_WORKERS, LATEST = 1_000_000, 4_000_000_000
 
 
 @dataclass(frozen=True)
@@ -44,18 +49,40 @@ class TraceColumns:
         """Return a column as texts."""
         return self.frame[column]
 
-    def numbers(self, column: str, least: float = 0.0, most: float = math.inf) -> Floats:
+    def numbers(
+        self,
+        column: str,
+        least: float = 0.0,
+        most: float = math.inf,
+        *,
+        whole: bool = False,
+        required: bool = False,
+    ) -> Floats:
         """Return a column as numbers, NaN where it is empty.
+
+        Parameters
+        ----------
+        column
+            The column.
+        least, most
+            Bounds of the numbers.
+        whole
+            Whether they are whole numbers.
+        required
+            Whether no cell may be empty.
 
         Raises
         ------
         ValueError
-            If another cell is no finite number from `least` to `most`.
+            If a cell is none of these.
         """
         found = np.asarray(pd.to_numeric(self.texts(column), errors="coerce"), dtype=float)
         good = np.isfinite(found) & (found >= least) & (found <= most)
+        if whole:
+            good &= found % 1 == 0
         bounds = f"of at least {least:g}" if math.isinf(most) else f"from {least:g} to {most:g}"
-        self._require(column, good, f"a finite number {bounds}")
+        kind = "whole" if whole else "finite"
+        self._require(column, good, f"a {kind} number {bounds}", required=required)
         return found
 
     def times(self, column: str) -> pd.Series:
@@ -75,9 +102,10 @@ class TraceColumns:
         """Return a column under other names, empty where a cell is none of them."""
         return self.texts(column).map(names).fillna("")
 
-    def _require(self, column: str, good: Flags, expected: str) -> None:
+    def _require(self, column: str, good: Flags, expected: str, *, required: bool = False) -> None:
         texts = self.texts(column)
-        for row in np.flatnonzero(~good & np.asarray(texts != ""))[:1].tolist():
+        wrong = ~good if required else ~good & np.asarray(texts != "")
+        for row in np.flatnonzero(wrong)[:1].tolist():
             cell = shown(texts.iloc[row])
             raise ValueError(
                 f"File '{self.path}': line {self.lines[row]}: {column} is {cell}; expected "
@@ -116,7 +144,7 @@ def read_trace_columns(
     try:
         with open_text(path) as file:
             lines, cells = _cells(csv.reader(file, strict=True), list(columns), heading=heading)
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
         complaint = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise ValueError(f"File '{path}' cannot be read ({complaint}).") from error
     except ValueError as error:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from goodalloc.data.files.instance import read_instance, write_instance
 from goodalloc.data.files.model_file import write_model
 from goodalloc.data.files.model_table import model_to_dict
-from goodalloc.experiments.cli.output import Output, check_target, drawing
+from goodalloc.experiments.cli.output import Output, check_distinct, check_target, drawing
 from goodalloc.experiments.measure.profile_fit import (
     best_fit,
     error_rows,
@@ -34,6 +34,7 @@ def fit_command(arguments: argparse.Namespace) -> Output:
         raise ValueError("argument --jobs: expected --into with it.")
     check_target(arguments.out)
     check_target(arguments.into)
+    _check_files(arguments)
     profiles = read_profiles(arguments.profile)
     several = len(profiles) > 1
     if several and arguments.out is not None:
@@ -78,6 +79,15 @@ def fit_command(arguments: argparse.Namespace) -> Output:
     shown = {kind: model_to_dict(model) for kind, model in models.items()}
     data = {"models": shown} if several else {"model": next(iter(shown.values()))}
     return Output("\n\n".join(texts), {**data, "errors": for_machines(rows)})
+
+
+def _check_files(arguments: argparse.Namespace) -> None:
+    """Refuse to write over a profile, or two results to one file."""
+    read = [text if Path(text).exists() else text.partition("=")[2] for text in arguments.profile]
+    written = [arguments.out, arguments.into]
+    if arguments.out is not None:
+        written.append(str(Path(arguments.out).with_suffix(f".{arguments.pictures}")))
+    check_distinct(*dict.fromkeys(read), *written)
 
 
 def _check_batch(instance: Instance, initial: float, atomic: float) -> None:

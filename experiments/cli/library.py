@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from goodalloc.experiments.cli.output import FAILED, Output, check_distinct, check_target
@@ -14,10 +15,20 @@ if TYPE_CHECKING:
 #: Module of the actions, imported only when one is called, so that the start stays fast.
 ACTIONS = "goodalloc.experiments.library.actions"
 
+#: Suffixes of the table and the picture beside the page of a ranking.
+BESIDE_PAGE = (".csv", ".png")
+
 
 def library_command(arguments: argparse.Namespace) -> Output:
     """Do what the action says."""
     files = [getattr(arguments, name, None) for name in ("out", "tree", "answer", "certificate")]
+    if arguments.action == "get":
+        files[0] = arguments.out or f"{arguments.round}.json"
+    if arguments.action == "rank" and Path(arguments.out or "").suffix in BESIDE_PAGE:
+        raise ValueError(
+            f"argument --out: got '{arguments.out}'; expected the name of a page, as rank.html, "
+            "beside which table and picture are written."
+        )
     if arguments.action in ("get", "rank"):
         for path in files:
             check_target(path)

@@ -88,8 +88,11 @@ def _joined(argv: Sequence[str]) -> list[str]:
     These are negative infinity, and ranges and outages that begin with a negative number.
     """
     words: list[str] = []
-    for word in argv:
-        if words and words[-1].startswith("--") and NEGATIVE.match(word.lower()):
+    for place, word in enumerate(argv):
+        if word == "--":  # the rest is the command line of another program
+            return [*words, *argv[place:]]
+        option = bool(words) and words[-1].startswith("--") and "=" not in words[-1]
+        if option and NEGATIVE.match(word.lower()):
             words[-1] += f"={word}"
         else:
             words.append(word)

@@ -61,6 +61,30 @@ def check_distinct(*paths: str | None) -> None:
         seen.add(target)
 
 
+def check_kept(folder: str, names: Iterable[str], *inputs: str | None) -> None:
+    """Refuse inputs that a command would write over.
+
+    Parameters
+    ----------
+    folder, names
+        Folder of the output, and names of its files.
+    inputs
+        Files that are read, or None.
+
+    Raises
+    ------
+    ValueError
+        If one of them is among the output.
+    """
+    written = {(Path(folder) / name).resolve() for name in names}
+    for path in inputs:
+        if path is not None and Path(path).resolve() in written:
+            raise ValueError(
+                f"File '{path}' would be written over, as results are written to '{folder}'; "
+                "expected another folder with --out."
+            )
+
+
 def make_folder(path: str) -> Path:
     """Return the folder `path`, created if necessary.
 

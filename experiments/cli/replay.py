@@ -14,6 +14,7 @@ from goodalloc.data.workloads.workload import read_workload
 from goodalloc.experiments.cli.output import (
     Output,
     all_refused,
+    check_kept,
     drawing,
     flat,
     make_folder,
@@ -49,6 +50,17 @@ LATEST = 31_622_400
 #: File of the certificate of a bound on all replays.
 REPLAY_BOUND = "replay-bound.json"
 
+#: Files that `hindsight` writes, besides the picture.
+WRITTEN = (
+    "problem.json",
+    "schedule.json",
+    "bound.json",
+    "prices.csv",
+    "jobs.csv",
+    "delays.csv",
+    REPLAY_BOUND,
+)
+
 
 def hindsight_command(arguments: argparse.Namespace) -> Output:
     """Bound all schedules of a workload, and find one with hindsight."""
@@ -74,6 +86,7 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
 
         names = [job.name for job in workload]
         topology = read_wishes(arguments.tree, setting.cluster, names).topology
+    check_kept(arguments.out, WRITTEN, arguments.workload, arguments.weights, arguments.tree)
     folder = make_folder(arguments.out)
     with progress_bar("hindsight", 100, quiet=arguments.json) as bar:
         day = day_by(

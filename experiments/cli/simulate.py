@@ -12,6 +12,7 @@ from goodalloc.experiments.cli.output import (
     BAD_INPUT,
     Output,
     all_refused,
+    check_kept,
     drawing,
     flat,
     make_folder,
@@ -93,6 +94,7 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
         tasks = list(map(with_foresight, tasks))
     else:
         tasks = on_tree(tasks, arguments.tree)
+    check_kept(arguments.out, ("summary.csv",), arguments.workload, arguments.tree)
     folder = make_folder(arguments.out)
     refused = run_with_progress(arguments, tasks, folder, "simulate", arguments.workers)
     if len(refused) == len(tasks):
@@ -198,11 +200,14 @@ def on_tree(tasks: Sequence[ReplayTask], tree: str) -> list[ReplayTask]:
     """
     from goodalloc.data.topology.topology_file import read_wishes  # few replays need these
     from goodalloc.experiments.topology.tree_replay import TreeReplay
+    from goodalloc.solvers.topology.tree_policy import placed_by
 
     cluster, jobs = tasks[0].setting.cluster, [job.name for job in tasks[0].workload]
     wishes = read_wishes(tree, cluster, jobs)
     found: list[ReplayTask] = []
     for task in tasks:
+        if placed_by(task.policy)[0] in FORESIGHT:
+            raise ValueError(f"Policy '{task.policy}' knows no tree; expected none with it.")
         replay = TreeReplay(**vars(task), wishes=wishes)
         replay.made_policy()  # refuses unknown names before anything is written
         found.append(replay)

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
 from goodalloc.data.gavel.measured_rates import read_rate_jobs, read_rate_table
-from goodalloc.experiments.cli.output import Output, all_refused, drawing, flat, make_folder
+from goodalloc.experiments.cli.output import (
+    Output,
+    all_refused,
+    check_kept,
+    drawing,
+    flat,
+    make_folder,
+)
 from goodalloc.experiments.cli.replay import cluster_of, run_with_progress
 from goodalloc.experiments.cli.replay_arguments import ONE_TYPE_POLICIES, RATE_POLICIES
 from goodalloc.experiments.reporting.report import for_machines, text_table
@@ -48,6 +55,8 @@ def simulate_rates_command(arguments: argparse.Namespace) -> Output:
     for name in policies:
         make_policy(name, options)
         require_served(name, jobs, cluster)
+    written = ("summary.csv", "jobs.csv")
+    check_kept(arguments.out, written, arguments.workload, arguments.rates)
     folder = make_folder(arguments.out)
     tasks = [
         MeasuredReplay(
@@ -76,5 +85,5 @@ def simulate_rates_command(arguments: argparse.Namespace) -> Output:
         from goodalloc.experiments.reporting.plots import save
 
         save(plot_completions(done), folder / f"replay.{arguments.pictures}")
-    written = f"written to {folder}: summary.csv, jobs.csv, replay.{arguments.pictures}"
-    return Output(f"{text_table(rows, columns)}\n\n{written}", for_machines(rows))
+    told = f"written to {folder}: {', '.join(written)}, replay.{arguments.pictures}"
+    return Output(f"{text_table(rows, columns)}\n\n{told}", for_machines(rows))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
-from goodalloc.experiments.cli.output import Output, make_folder
+from goodalloc.experiments.cli.output import Output, check_kept, make_folder
 from goodalloc.experiments.cli.types import whole
 from goodalloc.experiments.reporting.report import for_machines, text_table
 
@@ -61,6 +61,8 @@ def add_trace(parser: argparse.ArgumentParser) -> None:
 
 def trace_command(arguments: argparse.Namespace) -> Output:
     """Read a trace."""
+    if arguments.out is not None:
+        check_kept(arguments.out, ("jobs.csv", "summary.csv"), arguments.path)
     folder = None if arguments.out is None else make_folder(arguments.out)
     if arguments.trace == SERVER_HOURS:
         return _server_hour(arguments, folder)

@@ -90,6 +90,10 @@ def table(frame: pd.DataFrame, height: int = 420) -> Any:
     )
 
 
+#: Columns of names, which may be NA or 01.
+NAMES = ("job", "application", "policy", "solver", "instance", "round")
+
+
 def read_frame(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     """Read a table of results.
 
@@ -107,6 +111,8 @@ def read_frame(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     """
     try:
         frame = pd.read_csv(path)
+        names = [name for name in NAMES if name in frame.columns]
+        frame[names] = pd.read_csv(path, usecols=names, dtype=str, keep_default_na=False)[names]
     except (ValueError, OSError) as error:
         raise ValueError(f"File '{path}' is no table ({error}).") from error
     for column in columns:

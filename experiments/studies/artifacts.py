@@ -30,7 +30,7 @@ ARTIFACTS: Mapping[str, tuple[str, ...]] = {
         "time-shares",
     ),
     "openb": ("openb",),
-    "traces": ("traces",),
+    "traces": ("traces", "hindsight-traces"),
     "aiturbo": ("predictability",),
     "dl2": ("step-times",),
     "arena": ("arena",),

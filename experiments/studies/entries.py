@@ -216,6 +216,10 @@ OTHERS: Mapping[str, Entry] = {
         "hindsight-trees: policies on a tree of racks above the bound on any schedule there",
         "hindsight.trees_above_bound:TREES",
     ),
+    "hindsight-traces": Entry(
+        "hindsight-traces: policies that keep the users' GPUs above the bound on published traces",
+        "hindsight.traces_above_bound:TRACES_ABOVE",
+    ),
     "hindsight-growth": Entry(
         "hindsight-growth: time and memory of bound and schedule with hindsight, up to 5,000 jobs",
         "hindsight.growth:GROWTH",

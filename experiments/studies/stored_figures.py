@@ -62,6 +62,7 @@ DRAWABLE = (
     "time-shares",
     "hindsight-types",
     "hindsight-trees",
+    "hindsight-traces",
     "hindsight-growth",
     "themis-searches",
     "themis-auctions",

@@ -15,6 +15,7 @@ from .phase_windows import windowed_job_bounds as windowed_job_bounds
 from .priced_jobs import PricedJobs as PricedJobs
 from .priced_jobs import price_jobs as price_jobs
 from .priced_schedule import WorthScheduler as WorthScheduler
+from .rigid_jobs import rigid_jobs_bound as rigid_jobs_bound
 from .rounds_with_restarts import round_job_bounds as round_job_bounds
 from .schedule_search import HindsightSchedule as HindsightSchedule
 from .schedule_search import best_worths as best_worths

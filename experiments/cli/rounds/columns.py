@@ -10,6 +10,7 @@ from goodalloc.data.documents.csv_writing import csv_text
 from goodalloc.data.rounds.any_round import PARQUET, read_round
 from goodalloc.experiments.cli.output import Output, check_distinct, check_target
 from goodalloc.experiments.support.extras import require_extra
+from goodalloc.models.support.tolerances import DEFAULT_GAP
 
 if TYPE_CHECKING:
     import argparse
@@ -75,6 +76,11 @@ def solve_in_columns(arguments: argparse.Namespace) -> Output:
     flags = [name for name in ("leximin", "stages") if getattr(arguments, name)]
     for name in (*given, *flags):
         if getattr(arguments, name) is not None:
+            raise ValueError(
+                f"argument --{name.replace('_', '-')}: expected none for a round in columns."
+            )
+    for name, usual in (("gap", DEFAULT_GAP), ("seed", 0), ("cross_check_seconds", 60.0)):
+        if getattr(arguments, name) != usual:
             raise ValueError(
                 f"argument --{name.replace('_', '-')}: expected none for a round in columns."
             )

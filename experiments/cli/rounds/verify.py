@@ -210,13 +210,24 @@ def _verify_columns(
         )
     require_reader(os.fspath(problem))
     found = read_document(certificate, (CERTIFICATE_FORMAT,))
-    rows = list(csv.DictReader(read_text(answer).splitlines()))
+    rows = _rows(answer)
     read_columns(problem)  # a malformed file is bad input, not a certificate that is refused
     table, digest = verify_columns.read_round(problem)
     with_modes = found.get("kind") == "mode-columns"
     check = verify_mode_columns.verify_mode_columns if with_modes else verify_columns.verify_columns
     verdict = check(table, digest, rows, found)
     return CertificateVerdict(verdict.verified, verdict.text, verdict.data)
+
+
+def _rows(path: str | os.PathLike[str]) -> list[dict[str, str]]:
+    """Return the rows of a table; there is one."""
+    try:
+        rows = list(csv.DictReader(read_text(path, "CSV").splitlines()))
+    except csv.Error as error:
+        raise ValueError(f"File '{path}' is no table ({error}).") from error
+    if not rows:
+        raise ValueError(f"File '{path}' has no rows; expected some below the names of columns.")
+    return rows
 
 
 def _verify_trace(
@@ -226,8 +237,8 @@ def _verify_trace(
     asked = read_document(problem, (PROBLEM_FORMAT,))
     try:
         if certificate["format"] == verify_replays.FORMAT:
-            rows = list(csv.DictReader(read_text(answer).splitlines()))
-            missing = sorted({"job", "submission", "completion"} - {*(rows[0] if rows else ())})
+            rows = _rows(answer)
+            missing = sorted({"job", "submission", "completion"} - {*rows[0]})
             if missing:
                 raise ValueError(
                     f"File '{answer}' lacks the column '{missing[0]}'; a bound on replays goes "
@@ -242,7 +253,11 @@ def _verify_trace(
                 )
             schedule = read_document(answer, (SCHEDULE_FORMAT,))
             verdict = verify_hindsight.verify(asked, schedule, certificate)
-    except (KeyError, TypeError, AttributeError, ValueError, csv.Error) as error:
+    except KeyError as error:
+        raise ValueError(f"Files of the trace: key {error} is missing.") from error
+    except (TypeError, AttributeError) as error:
+        raise ValueError(f"Files of the trace: a value is of a wrong kind ({error}).") from error
+    except ValueError as error:
         raise ValueError(f"Files of the trace: {error}") from error
     lines = [
         ("verdict", "verified" if verdict.verified else "refused"),

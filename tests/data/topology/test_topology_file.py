@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,6 +26,7 @@ from goodalloc.models.round.rules import Rules
 from goodalloc.models.topology.topology import Level, Topology
 from goodalloc.models.topology.topology_round import TopologyRound
 from goodalloc.solvers.topology.exact_tree import solve_tree
+from tests.support.house import ROOT
 from tests.support.small_rounds import tiny_tree
 
 if TYPE_CHECKING:
@@ -133,3 +135,12 @@ def test_the_check_knows_the_rules_of_a_tree(
     assert "it requires one rack" in capsys.readouterr().out
     assert main(["check", *files, "--tree", files[0]]) == 2
     assert "expected" in capsys.readouterr().err
+
+
+def test_the_example_of_the_format_is_read() -> None:
+    """As it is printed."""
+    text = (ROOT / "data" / "FORMAT.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```json\n(\{\n \"format\": \"goodalloc-topology\".*?)```", text, re.S)
+    instance = Instance(Cluster.uniform(3, 4), (Job("job-1"), Job("job-2")))
+    found = topology_from_dict(json.loads(example), instance)
+    assert found.topology.level_names == ("node", "rack", "pod", "cluster")

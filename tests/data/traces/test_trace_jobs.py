@@ -224,6 +224,7 @@ READERS: dict[str, tuple[Callable[[Path], Trace], str]] = {
         ("acme", "8,64,960", "8,64,960,1", "line 2 has 12 cells; expected 11"),
         ("spot", "\n437262", "\n\nx,437262", "line 5 has 10 cells; expected 9"),
         ("acme", ",type,", ",kind,", "column 'type' is missing"),
+        ("helios", "1,4,1,COM", "1,4,1e30,COM", "line 2: node_num is '1e30'; expected .* from 0"),
         ("spot", "2764799", "long", "line 2: duration is 'long'"),
         ("spot", "worker_num", "workers", "column 'worker_num' is missing"),
     ],
@@ -267,6 +268,9 @@ def test_files_that_are_no_trace_are_refused(trace: str, tmp_path: Path) -> None
         ('"detail"', '"where"', "an attempt is .*; expected start_time, end_time and detail"),
         ("2017-10-07 01:12:09", "at night", "start_time is 'at night'; expected a time"),
         ("2017-10-07 01:11:39", "at night", "submitted_time is 'at night'; expected a time"),
+        ('"status": "Pass"', '"status": ["Pass"]', r"status is .*Pass.*; expected Pass, Killed"),
+        ('"attempts": [', '"attempts": 3, "rest": [', "attempts is 3; expected a list"),
+        ('"gpus": [', '"gpus": "gpu0", "rest": [', "an attempt is .*; expected start_time"),
         ("[{", "{", "no readable JSON"),
     ],
 )
@@ -280,3 +284,33 @@ def test_a_malformed_philly_log_is_refused(
     path.write_text("{}")
     with pytest.raises(ValueError, match="expected a list of jobs"):
         read_philly_jobs(path)
+
+
+def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:
+    """A byte of a compressed log is another one."""
+    path = tmp_path / "log.csv.gz"
+    data = bytearray(gzip.compress(made.HELIOS.encode() * 20))
+    data[40] ^= 0xFF
+    path.write_bytes(data)
+    for reader in (read_helios_jobs, read_philly_jobs):
+        with pytest.raises(ValueError, match=r"log\.csv\.gz' cannot be read|it cannot be read"):
+            reader(path)
+
+
+@pytest.mark.parametrize("cell", ["", "2.5"])
+def test_a_machine_without_a_whole_number_of_gpus_is_refused(cell: str, tmp_path: Path) -> None:
+    path = tmp_path / "cluster_machine_list"
+    path.write_text(f"machineId,number of GPUs,single GPU mem\nm1,{cell},24GB\n")
+    with pytest.raises(ValueError, match=r"line 2: number of GPUs is .*; expected a whole number"):
+        read_philly_cluster(path)
+
+
+def test_gpus_of_one_machine_that_is_listed_twice_are_added(tmp_path: Path) -> None:
+    path = tmp_path / "cluster_job_log"
+    entry = json.loads(json.dumps(made.PHILLY[0]))
+    part = {"ip": "m1", "gpus": ["gpu0"]}
+    entry["attempts"][0]["detail"] = [part, {"ip": "m1", "gpus": ["gpu1", "gpu2"]}]
+    entry["attempts"] = entry["attempts"][:1]
+    path.write_text(json.dumps([entry]))
+    (row,) = read_philly_jobs(path).table.itertuples()
+    assert (row.gpus, row.workers) == (3, 1)

@@ -48,7 +48,7 @@ def test_policies_with_foresight_stand_beside_others(
         (["--group", "a:2:4:t4", "--group", "b:2:4:v100"], "knows one type of GPU"),
         (["--cores", "16"], "expected GPUs only"),
         (["--restart-delay", "0"], "expected whole seconds, at least 1"),
-        (["--tree", "standard"], "Policy is 'foresight-plans'"),
+        (["--tree", "standard"], "Policy 'foresight-plans' knows no tree"),
     ],
 )
 def test_clusters_that_foresight_cannot_serve_are_refused(

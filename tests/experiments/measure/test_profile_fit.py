@@ -128,6 +128,25 @@ def test_measured_jobs_mix_with_others_in_an_instance(path: Path, tmp_path: Path
     assert model.with_suffix(".png").stat().st_size > 10_000
 
 
+@pytest.mark.parametrize(
+    "options", [("--out", "p.csv"), ("--out", "m.png"), ("--out", "r.json", "--into", "r.json")]
+)
+def test_a_fit_writes_over_no_profile_and_no_other_result(
+    options: tuple[str, ...],
+    path: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    profile = tmp_path / "p.csv"
+    profile.write_bytes(before := path.read_bytes())
+    write_instance(Instance(Cluster.uniform(2, 4), (Job("a"),)), tmp_path / "r.json")
+    assert main(["fit", "p.csv", *options]) == 2
+    assert "is named twice" in capsys.readouterr().err
+    assert profile.read_bytes() == before
+
+
 def test_an_initial_batch_that_no_replicas_hold_is_refused(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -22,7 +22,7 @@ from goodalloc.experiments.pages.jobs_over_time import (
     replay_page,
     rounds_and_idleness,
 )
-from goodalloc.experiments.pages.page_parts import marks, shown_number
+from goodalloc.experiments.pages.page_parts import marks, read_frame, shown_number
 from goodalloc.experiments.pages.view import view
 from goodalloc.models import Allocation, Cluster, Instance, Job
 from goodalloc.solvers import solve
@@ -266,3 +266,9 @@ def test_a_real_browser_draws_the_page_without_an_error(kind: str, tmp_path: Pat
     ink = (picture[:, :, :3].mean(axis=2) < 0.9).mean()
     assert picture.shape[:2] == (1200, 1260)
     assert ink > 0.01  # headings alone make less
+
+
+def test_names_that_look_like_missing_values_are_names(tmp_path: Path) -> None:
+    names = ["NA", "1", "01", "nan"]
+    (tmp_path / "t.csv").write_text("job,gpus\n" + "".join(f"{name},1\n" for name in names))
+    assert read_frame(tmp_path / "t.csv", ("job", "gpus")).job.tolist() == names
