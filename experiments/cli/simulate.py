@@ -200,13 +200,12 @@ def on_tree(tasks: Sequence[ReplayTask], tree: str) -> list[ReplayTask]:
     """
     from goodalloc.data.topology.topology_file import read_wishes  # few replays need these
     from goodalloc.experiments.topology.tree_replay import TreeReplay
-    from goodalloc.solvers.topology.tree_policy import placed_by
 
     cluster, jobs = tasks[0].setting.cluster, [job.name for job in tasks[0].workload]
     wishes = read_wishes(tree, cluster, jobs)
     found: list[ReplayTask] = []
     for task in tasks:
-        if placed_by(task.policy)[0] in FORESIGHT:
+        if task.policy.partition("@")[0] in FORESIGHT:
             raise ValueError(f"Policy '{task.policy}' knows no tree; expected none with it.")
         replay = TreeReplay(**vars(task), wishes=wishes)
         replay.made_policy()  # refuses unknown names before anything is written

@@ -194,8 +194,9 @@ def test_aiturbo_without_measurements_leaves_out_what_needs_them(
 
 def test_all_studies_beside_the_bound_of_a_day_are_one_group() -> None:
     """`hindsight` alone stays the name of the study."""
-    further = "loads", "objectives", "relaxations", "replays", "schedules", "types", "growth"
-    names = {"family", "hindsight", *(f"hindsight-{name}" for name in further)}
+    beside = "loads", "objectives", "relaxations", "replays", "schedules"
+    elsewhere = "types", "trees", "traces", "growth"
+    names = {"family", "hindsight", *(f"hindsight-{name}" for name in (*beside, *elsewhere))}
     assert {*GROUPS["hindsight-all"]} == names
     assert not set(GROUPS) & set(ENTRIES)
 
