@@ -18,7 +18,12 @@ from goodalloc.experiments.measure.profile_fit import (
     methods_for,
     with_jobs,
 )
-from goodalloc.experiments.measure.profile_table import error_table, fit_remarks, read_profiles
+from goodalloc.experiments.measure.profile_table import (
+    error_table,
+    fit_remarks,
+    read_profiles,
+    type_and_file,
+)
 from goodalloc.experiments.reporting.report import for_machines, text_table
 
 if TYPE_CHECKING:
@@ -83,11 +88,11 @@ def fit_command(arguments: argparse.Namespace) -> Output:
 
 def _check_files(arguments: argparse.Namespace) -> None:
     """Refuse to write over a profile, or two results to one file."""
-    read = [text if Path(text).exists() else text.partition("=")[2] for text in arguments.profile]
+    read = dict.fromkeys(type_and_file(text)[1] for text in arguments.profile)
     written = [arguments.out, arguments.into]
     if arguments.out is not None:
         written.append(str(Path(arguments.out).with_suffix(f".{arguments.pictures}")))
-    check_distinct(*dict.fromkeys(read), *written)
+    check_distinct(*read, *written)
 
 
 def _check_batch(instance: Instance, initial: float, atomic: float) -> None:

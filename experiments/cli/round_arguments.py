@@ -21,6 +21,9 @@ from goodalloc.models.support.tolerances import DEFAULT_GAP
 FILE_HELP = "an instance file, or the name of an instance that ships"
 COLUMNS_HELP = "; FILE.parquet for a round in columns, of up to a million jobs"
 
+#: Seconds that a cross-check may take where none are given.
+CROSS_CHECK_SECONDS = 60.0
+
 
 def add_solve(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command `solve`."""
@@ -60,9 +63,9 @@ def add_solve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cross-check-seconds",
         type=number(0.0),
-        default=60.0,
+        default=CROSS_CHECK_SECONDS,
         metavar="SECONDS",
-        help="time limit of the other solver (default: 60)",
+        help=f"time limit of the other solver (default: {CROSS_CHECK_SECONDS:g})",
     )
 
 

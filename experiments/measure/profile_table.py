@@ -69,6 +69,18 @@ def summary(rows: Sequence[Mapping[str, Any]], path: Path) -> str:
     return text
 
 
+def type_and_file(text: str) -> tuple[str, str]:
+    """Return the type of GPU, empty for none, and the file of a profile that an argument names.
+
+    Parameters
+    ----------
+    text
+        The file, as ``PROFILE.csv`` or ``TYPE=PROFILE.csv``.
+    """
+    kind, separator, file = text.partition("=")
+    return (kind, file) if separator and not Path(text).exists() else ("", text)
+
+
 def read_profiles(texts: Sequence[str]) -> dict[str, MeasuredProfile]:
     """Return profiles by the type of GPU that is named before each; empty for none.
 
@@ -85,9 +97,7 @@ def read_profiles(texts: Sequence[str]) -> dict[str, MeasuredProfile]:
     """
     profiles: dict[str, MeasuredProfile] = {}
     for text in texts:
-        kind, separator, file = text.partition("=")
-        if not separator or Path(text).exists():
-            kind, file = "", text
+        kind, file = type_and_file(text)
         if kind in profiles or (not kind and len(texts) > 1):
             raise ValueError(
                 f"Profile '{text}': its type of GPU is '{kind}'; expected one of its own for each "

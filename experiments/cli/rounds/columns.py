@@ -9,6 +9,7 @@ from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
 from goodalloc.data.rounds.any_round import PARQUET, read_round
 from goodalloc.experiments.cli.output import Output, check_distinct, check_target
+from goodalloc.experiments.cli.round_arguments import CROSS_CHECK_SECONDS
 from goodalloc.experiments.support.extras import require_extra
 from goodalloc.models.support.tolerances import DEFAULT_GAP
 
@@ -60,6 +61,19 @@ def comparable_round(path: str) -> Instance:
     return columns.instance(name=Path(path).stem)
 
 
+#: Options that a round in columns has no use for, and what they are where they are not given.
+UNUSED = {
+    "start": None,
+    "cross_check": None,
+    "seconds": None,
+    "leximin": False,
+    "stages": False,
+    "gap": DEFAULT_GAP,
+    "seed": 0,
+    "cross_check_seconds": CROSS_CHECK_SECONDS,
+}
+
+
 def solve_in_columns(arguments: argparse.Namespace) -> Output:
     """Solve a round in columns by its price, and write the placements as CSV."""
     from goodalloc.data.rounds.column_file import read_columns
@@ -72,14 +86,7 @@ def solve_in_columns(arguments: argparse.Namespace) -> Output:
     from goodalloc.solvers.mode_columns.solver import ModeColumnAnswer, solve_mode_columns
 
     require_reader(arguments.file)
-    given = ("start", "cross_check", "seconds")
-    flags = [name for name in ("leximin", "stages") if getattr(arguments, name)]
-    for name in (*given, *flags):
-        if getattr(arguments, name) is not None:
-            raise ValueError(
-                f"argument --{name.replace('_', '-')}: expected none for a round in columns."
-            )
-    for name, usual in (("gap", DEFAULT_GAP), ("seed", 0), ("cross_check_seconds", 60.0)):
+    for name, usual in UNUSED.items():
         if getattr(arguments, name) != usual:
             raise ValueError(
                 f"argument --{name.replace('_', '-')}: expected none for a round in columns."
