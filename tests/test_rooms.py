@@ -81,6 +81,7 @@ ROOMS = {
         "shared_gpus",
         "hindsight",
         "hindsight_schedules",
+        "steady_jobs",
         "foresight",
         "plans",
         "making_room",

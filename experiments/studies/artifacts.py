@@ -33,7 +33,7 @@ ARTIFACTS: Mapping[str, tuple[str, ...]] = {
     "traces": ("traces", "hindsight-traces"),
     "aiturbo": ("predictability",),
     "dl2": ("step-times",),
-    "arena": ("arena",),
+    "arena": ("arena", "hindsight-plans"),
     "llm": ("llm-times",),
     "chronus": ("aiturbo-conditions",),
 }

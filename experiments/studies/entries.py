@@ -220,6 +220,10 @@ OTHERS: Mapping[str, Entry] = {
         "hindsight-traces: policies that keep the users' GPUs above the bound on published traces",
         "hindsight.traces_above_bound:TRACES_ABOVE",
     ),
+    "hindsight-plans": Entry(
+        "hindsight-plans: policies for jobs that choose execution plans above the bound",
+        "plans.arena_above_bound:PLANS_ABOVE",
+    ),
     "hindsight-growth": Entry(
         "hindsight-growth: time and memory of bound and schedule with hindsight, up to 5,000 jobs",
         "hindsight.growth:GROWTH",

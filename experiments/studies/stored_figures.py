@@ -63,6 +63,7 @@ DRAWABLE = (
     "hindsight-types",
     "hindsight-trees",
     "hindsight-traces",
+    "hindsight-plans",
     "hindsight-growth",
     "themis-searches",
     "themis-auctions",

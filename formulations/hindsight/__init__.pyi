@@ -8,6 +8,9 @@ from .power_law import power_law_bound as power_law_bound
 from .price_bound import Multipliers as Multipliers
 from .price_bound import job_bound as job_bound
 from .price_bound import unit_costs as unit_costs
+from .steady_price_bound import price_edges as price_edges
+from .steady_price_bound import steady_bound as steady_bound
+from .steady_price_bound import steady_multipliers as steady_multipliers
 from .time_indexed import TimeIndexed as TimeIndexed
 from .time_indexed import decode_schedule as decode_schedule
 from .time_indexed import time_indexed_program as time_indexed_program

@@ -9,3 +9,5 @@ from .offline_schedule import Segment as Segment
 from .offline_schedule import completion_times as completion_times
 from .offline_schedule import schedule_violations as schedule_violations
 from .rounds import Rounds as Rounds
+from .steady_jobs import Configurations as Configurations
+from .steady_jobs import SteadyJobs as SteadyJobs

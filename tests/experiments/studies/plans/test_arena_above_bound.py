@@ -1,0 +1,52 @@
+"""Policies for jobs with execution plans above the bound on any schedule."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from goodalloc.data.plans import draw_plan_jobs, shipped_plan_times
+from goodalloc.experiments.studies.framework.reproduction import Plan
+from goodalloc.experiments.studies.hindsight.beside_bound import BOUND
+from goodalloc.experiments.studies.plans import arena_replay
+from goodalloc.experiments.studies.plans.arena_above_bound import (
+    PLANS_ABOVE,
+    plot_plans_above,
+    steady_plan_jobs,
+)
+from goodalloc.experiments.studies.plans.arena_replay import cluster_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_no_policy_is_below_the_bound(tmp_path: Path) -> None:
+    """Of a drawn workload on few GPUs; the figure has a mark for every policy."""
+    plan = Plan(tmp_path, quick=True, workloads=(1,))
+    for task in PLANS_ABOVE.tasks(plan):
+        task.run(lambda _: None)
+    rows = PLANS_ABOVE.rows(plan)
+    assert [row.policy for row in rows] == [*arena_replay.POLICIES, BOUND]
+    assert min(row.above_bound_percent for row in rows) == rows[-1].above_bound_percent == 0
+    assert {row.trace for row in rows} == {"drawn 1"}
+    assert {row.knows for row in rows} == {"nothing", "true remaining", "all"}
+    (ax,) = plot_plans_above(rows).axes
+    assert len(ax.get_yticks()) == len(arena_replay.POLICIES)
+    assert PLANS_ABOVE.shown is not None
+    assert PLANS_ABOVE.shown(rows)[-1]["above the bound (%)"] == 0
+
+
+def test_jobs_are_as_fast_as_by_their_plans() -> None:
+    """Their first decision and shortest restart count; GPUs are those of the cluster."""
+    times, cluster = shipped_plan_times(), cluster_of(("a100", "a40"), share=40)
+    jobs = draw_plan_jobs(3, 10, times, cluster.node_gpus, jobs_per_hour=20.0)
+    problem = steady_plan_jobs(times, cluster, jobs)
+    assert problem.supply.tolist() == [cluster.capacity[name] for name in ("a100", "a40")]
+    assert (problem.begin % 300.0 == 10.0).all()
+    assert (problem.begin - problem.release >= 10.0).all()
+    assert (problem.begin - problem.release < 310.0).all()
+    for job, least in zip(jobs, problem.least_seconds, strict=True):
+        speeds = times.speeds(job.training, cluster.node_gpus)
+        fits = [s for one, s in speeds.items() if one.gpus <= cluster.capacity[one.gpu_type]]
+        assert least == pytest.approx(job.steps / max(fits), rel=1e-12)
