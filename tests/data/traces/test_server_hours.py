@@ -74,6 +74,7 @@ def test_one_of_several_clusters_or_types_is_chosen(tmp_path: Path) -> None:
         ({"gpu_count": 7.5}, "server_id 's2': gpu_count is '7.5'; expected a whole number"),
         ({"gpu_count": -1.0}, "server_id 's2': gpu_count is '-1.0'; expected a whole number"),
         ({"gpu_count": float("inf")}, "gpu_count is 'inf'; expected a whole number"),
+        ({"gpu_count": 100_001.0}, "gpu_count is '100001.0'; expected .* from 0 to 100000"),
     ],
 )
 def test_a_bad_number_is_refused(changes: dict[str, Any], sentence: str, tmp_path: Path) -> None:
@@ -82,7 +83,7 @@ def test_a_bad_number_is_refused(changes: dict[str, Any], sentence: str, tmp_pat
         read_server_hour(tmp_path, 3, 7)
 
 
-@pytest.mark.parametrize("gpus", ["two", float("inf"), -1.0])
+@pytest.mark.parametrize("gpus", ["two", float("inf"), -1.0, 100_001.0])
 def test_a_bad_request_is_refused(gpus: Any, tmp_path: Path) -> None:
     pods = [made.pod("p1", "s1", gpus)]
     made.write_hour(tmp_path, None, pods)

@@ -225,6 +225,8 @@ READERS: dict[str, tuple[Callable[[Path], Trace], str]] = {
         ("spot", "\n437262", "\n\nx,437262", "line 5 has 10 cells; expected 9"),
         ("acme", ",type,", ",kind,", "column 'type' is missing"),
         ("helios", "1,4,1,COM", "1,4,1e30,COM", "line 2: node_num is '1e30'; expected .* from 0"),
+        ("spot", "1,16,9589663", "1,1000001,9589663", "line 3: worker_num is '1000001'; expected"),
+        ("spot", "16,9589663", "16,4000000001", "line 3: submit_time is '4000000001'; expected"),
         ("spot", "2764799", "long", "line 2: duration is 'long'"),
         ("spot", "worker_num", "workers", "column 'worker_num' is missing"),
     ],
