@@ -34,11 +34,9 @@ from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.replay.replay_task import ReplayTask
 from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.experiments.studies.plans.plan_simulator import PlanSimulator
-from goodalloc.models.plans.plan_job import PlanRestarts
 from goodalloc.models.plans.plans_as_modes import plan_instance
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.round.rules import Rules
-from goodalloc.solvers.plans.first_come import FirstComePlans
 from goodalloc.solvers.policies.policy_table import PolicyOptions
 from goodalloc.solvers.policies.registry import make_policy
 
@@ -219,8 +217,10 @@ def _plan_rounds(recording: Recording, reference: Path) -> list[Recorded]:
             seen.append(round_)
 
     times = read_measured_times(folder).with_smaller_models(FASTER)
-    restarts = PlanRestarts(10.0, 40.0)
-    PlanSimulator(jobs, times, capacity, node_gpus, FirstComePlans(), restarts, judge=watched).run()
+    from goodalloc.experiments.studies.plans.arena_replay import POLICIES, PRUNED  # all policies
+
+    policy = POLICIES["first come"](PRUNED)
+    PlanSimulator(jobs, times, capacity, node_gpus, policy, PRUNED, judge=watched).run()
     if len(seen) < recording.rounds:
         raise ValueError(
             f"Recording of '{recording.trace}': {len(seen)} rounds have {recording.least_jobs} "

@@ -224,6 +224,10 @@ OTHERS: Mapping[str, Entry] = {
         "hindsight-plans: policies for jobs that choose execution plans above the bound",
         "plans.arena_above_bound:PLANS_ABOVE",
     ),
+    "hindsight-pods": Entry(
+        "hindsight-pods: AITurbo and others above the bound on any schedule of cores and GPUs",
+        "hindsight.pods_above_bound:PODS_ABOVE",
+    ),
     "hindsight-growth": Entry(
         "hindsight-growth: time and memory of bound and schedule with hindsight, up to 5,000 jobs",
         "hindsight.growth:GROWTH",

@@ -64,6 +64,7 @@ DRAWABLE = (
     "hindsight-trees",
     "hindsight-traces",
     "hindsight-plans",
+    "hindsight-pods",
     "hindsight-growth",
     "themis-searches",
     "themis-auctions",

@@ -18,16 +18,16 @@ what:
                     genetic-budgets, equal-terms, advantage, overheads-pollux (up to hours each)
   hindsight         hindsight, hindsight-loads, hindsight-objectives, hindsight-relaxations,
                     hindsight-replays, hindsight-schedules, hindsight-types, hindsight-trees,
-                    hindsight-traces, hindsight-plans, hindsight-growth; hindsight-all (these
+                    hindsight-traces, hindsight-pods, hindsight-growth; hindsight-all (these
                     and family)
   types and cores   synergy, sia, sia-gavel, restrictions, mixed, openb
   AITurbo           predictability, step-times, step-bandwidth, exchange, overheads,
                     aiturbo-replay, aiturbo-conditions; aiturbo
   other systems     allox, hesrpt, slaq, themis, themis-auctions, themis-searches, gandiva,
                     antman, time-shares, gavel, gavel-cost, gavel-levels, gavel-load,
-                    gavel-packing, traces, arena, llm-times, making-room, topology,
-                    tree-replays, library, library-ablation, library-rounds; family compares
-                    all policies, profile-fits the models that ship, profile-parts what a
+                    gavel-packing, traces, arena, hindsight-plans, llm-times, making-room,
+                    topology, tree-replays, library, library-ablation, library-rounds; family
+                    compares all policies, profile-fits the models that ship, profile-parts what a
                     profiler adds, gpu-profiles what was measured on a GPU
   training here     digits-efficiency, adaptive-batch, elastic; training
 """

@@ -1,0 +1,78 @@
+"""AITurbo and others above the bound on any schedule of cores and GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from goodalloc.data.parameter_servers import PsWorkloadOptions, ps_workload
+from goodalloc.experiments.studies.framework.reproduction import Plan
+from goodalloc.experiments.studies.hindsight.beside_bound import BOUND
+from goodalloc.experiments.studies.hindsight.pods_above_bound import (
+    PODS_ABOVE,
+    least_share_between_nodes,
+    plot_pods_above,
+    steady_pods_jobs,
+)
+from goodalloc.experiments.studies.parameter_servers.aiturbo_replay import NODES
+from goodalloc.experiments.studies.parameter_servers.aiturbo_task import CONTENDERS
+from goodalloc.experiments.studies.parameter_servers.setting import PsSetting
+from goodalloc.experiments.studies.parameter_servers.simulator import PsSimulator
+from goodalloc.models.parameter_servers import PsConfiguration
+from goodalloc.solvers.parameter_servers import PsAiturbo, share_between_nodes
+from goodalloc.solvers.steady_jobs import steady_jobs_bound
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_no_placement_has_fewer_pairs_between_nodes() -> None:
+    """Of random placements that fit on their nodes; some have as few."""
+    rng, exact = np.random.default_rng(0), 0
+    for _ in range(2000):
+        capacity = np.column_stack([rng.integers(4, 17, 3), rng.integers(0, 5, 3)]).astype(float)
+        cores, gpus = rng.integers(1, 4, 2), float(rng.integers(0, 2))
+        pods = rng.integers(0, 4, (2, 3))
+        held = np.column_stack([cores @ pods, gpus * pods[1]])
+        if (pods.sum(axis=1) == 0).any() or (held > capacity).any():
+            continue
+        (servers, workers), (each, of_worker) = pods.sum(axis=1).tolist(), cores.tolist()
+        has = PsConfiguration(servers, workers, each, of_worker, gpus)
+        least = float(least_share_between_nodes(has, capacity))
+        share = share_between_nodes(*pods)
+        assert least <= share + 1e-12
+        exact += abs(least - share) < 1e-12
+    assert exact > 5
+
+
+@pytest.mark.parametrize("gpus", [(), (4, 0, 0)])
+def test_no_replay_is_below_the_bound(gpus: tuple[int, ...]) -> None:
+    """Of few jobs on few nodes, with GPUs on all of them or on one."""
+    setting = PsSetting(nodes=3, node_gpus=gpus)
+    options = replace(PsWorkloadOptions(), jobs=8)
+    for seed in range(2):
+        jobs = ps_workload(seed, options)
+        problem = steady_pods_jobs(jobs, setting)
+        bound = steady_jobs_bound(problem, 2400.0)
+        assert problem.lone_value <= bound.value
+        simulator = PsSimulator(jobs, PsAiturbo("log time"), setting)
+        assert len(list(simulator.run())) > 0
+        ends = [job.completion or np.nan for job in simulator.jobs]
+        begins = [job.submission.time for job in simulator.jobs]
+        assert bound.value <= np.mean(np.array(ends) - begins)
+
+
+@pytest.mark.slow
+def test_no_policy_of_the_study_is_below_the_bound(tmp_path: Path) -> None:
+    """One workload of half the jobs; the figure has a panel for each cluster."""
+    plan = Plan(tmp_path, quick=True, workloads=(11,))
+    for task in PODS_ABOVE.tasks(plan):
+        task.run(lambda _: None)
+    rows = PODS_ABOVE.rows(plan)
+    assert len(rows) == len(NODES) * (len(CONTENDERS) + 1)
+    assert min(row.above_bound_percent for row in rows) == 0
+    assert {row.policy for row in rows if not row.above_bound_percent} == {BOUND}
+    assert len(plot_pods_above(rows).axes) == len(NODES)
