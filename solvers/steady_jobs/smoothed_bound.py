@@ -126,7 +126,7 @@ class SmoothedBound:
             np.minimum(self._interval_of(alone), intervals - self._looked_at),
         )
         groups: Any = (
-            _Jobs(*(column[self._looked_at == count] for column in columns))
+            _Jobs(*(column[self._looked_at == count] for column in columns))  # pyright: ignore
             for count in self._counts
         )
         there: Any = self.edges, problem.supply

@@ -38,7 +38,7 @@ def random_problem(rng: np.random.Generator, jobs: int = 3) -> SteadyJobs:
         rng.integers(0, 2, jobs),
         rng.integers(1, 6, jobs).astype(float),
         release,
-        release + rng.integers(0, 2, jobs),
+        release + rng.integers(0, 2, jobs).astype(float),
         rng.integers(1, 4, jobs) / jobs,
         supply.astype(float),
     )
