@@ -14,9 +14,11 @@ when it would end alone, and :math:`\mu` is a multiplier for its work. Any set o
 a bound. Prices are constant between edges, and 0 behind the last one, *T*; there a job costs at
 least :math:`w_j (\max(T, e_j) - r_j)`.
 
-Between edges (1) is linear in *C* for every :math:`\mu`, so that its least is at an end:
+Between edges the bracket of (1) is linear in *C* for every :math:`\mu`, and least at an end. So
 
-.. math:: \min_t \max_\mu \min \{ (1) \text{ at the start of } t, (1) \text{ at its end} \}     (2)
+.. math:: \min_t \max_\mu \min \{ [\cdot] \text{ at the start of } t, \text{ at its end} \}      (2)
+
+is never above the minimum of a job.
 """
 
 from __future__ import annotations

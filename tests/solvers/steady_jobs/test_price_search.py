@@ -81,7 +81,9 @@ def check_random_prices(seed: int) -> float:
     problem = random_problem(rng, jobs=int(rng.integers(1, 4)))
     best, bounds = least_slotted(problem), []
     for _ in range(4):
-        edges = np.concatenate([[0.0], np.cumsum(rng.uniform(0.3, 3.0, rng.integers(1, 9)))])
+        lengths = rng.uniform(0.3, 3.0, rng.integers(1, 9))
+        lengths = np.ceil(lengths) if rng.random() < 0.5 else lengths  # jobs begin on edges
+        edges = np.concatenate([[0.0], np.cumsum(lengths)])
         prices = rng.exponential(0.2, (edges.size - 1, 2)) * (rng.random((edges.size - 1, 2)) < 0.7)
         bounds.append(steady_bound(problem, edges, prices, multipliers=30))
         assert bounds[-1] <= best * (1 + 1e-9)
@@ -176,6 +178,22 @@ def test_the_gradient_is_that_of_differences() -> None:
         step[at] = 1e-6
         ends = [smoothed(prices + sign * step, 0.1)[0] for sign in (1, -1)]
         assert (ends[0] - ends[1]) / 2e-6 == pytest.approx(slope[at], abs=1e-5)
+
+
+def test_ends_that_are_not_looked_at_cost_their_time_alone() -> None:
+    """So the smoothed bound stays below that of the prices, whichever are left out."""
+    rng = np.random.default_rng(4)
+    for _ in range(10):
+        problem = random_problem(rng)
+        edges = np.arange(0.0, 60.5, 0.5)
+        prices = rng.uniform(0.0, 0.3, (edges.size - 1, 2)) * (edges[1:, None] < 20.0)
+        least = steady_bound(problem, edges, prices, multipliers=20)
+        whole = SmoothedBound(problem, edges, 20, np.full(3, np.inf))(prices, 1e-3)[0]
+        until = rng.uniform(0.0, 20.0, 3)
+        part = SmoothedBound(problem, edges, 20, until)(prices, 1e-3)[0]
+        assert part <= whole + 1e-9
+        assert whole <= least + 1e-8
+        assert whole == pytest.approx(least, abs=0.03)
 
 
 def test_a_search_that_is_stopped_returns_a_bound() -> None:

@@ -16,6 +16,7 @@ from goodalloc.experiments.studies.plans.arena_above_bound import (
     steady_plan_jobs,
 )
 from goodalloc.experiments.studies.plans.arena_replay import cluster_of
+from goodalloc.solvers.steady_jobs import steady_jobs_bound
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,3 +51,20 @@ def test_jobs_are_as_fast_as_by_their_plans() -> None:
         speeds = times.speeds(job.training, cluster.node_gpus)
         fits = [s for one, s in speeds.items() if one.gpus <= cluster.capacity[one.gpu_type]]
         assert least == pytest.approx(job.steps / max(fits), rel=1e-12)
+    for kind, index in {int(kind): i for i, kind in enumerate(problem.kind)}.items():
+        speeds = times.speeds(jobs[index].training, cluster.node_gpus)
+        told = sorted(
+            (speed, one.gpus * (one.gpu_type == "a100"), one.gpus * (one.gpu_type == "a40"))
+            for one, speed in speeds.items()
+            if one.gpus <= cluster.capacity[one.gpu_type]
+        )
+        own = problem.kinds[kind]
+        assert sorted(zip(own.rates, *own.uses.T, strict=True)) == told
+
+
+def test_the_bound_of_a_crowded_trace_is_above_the_time_of_the_jobs_alone() -> None:
+    """Thirty jobs an hour on few GPUs."""
+    times, cluster = shipped_plan_times(), cluster_of(("a100", "a40"), share=40)
+    jobs = draw_plan_jobs(3, 15, times, cluster.node_gpus, jobs_per_hour=30.0)
+    problem = steady_plan_jobs(times, cluster, jobs)
+    assert steady_jobs_bound(problem, 3600.0).value > 1.05 * problem.lone_value
