@@ -202,6 +202,8 @@ def _plan_rounds(recording: Recording, reference: Path) -> list[Recorded]:
     `Recording.nodes` is that part, as 4 for a quarter; the jobs come in a row, those of the second
     seed after those of the first.
     """
+    from goodalloc.experiments.studies.plans.arena_replay import POLICIES, PRUNED  # all policies
+
     folder = reference / "arena"
     trace = read_plan_trace(folder / TRACES[PLAN_ORIGINS[recording.trace]])
     first = (recording.seed - 1) * recording.jobs
@@ -217,8 +219,6 @@ def _plan_rounds(recording: Recording, reference: Path) -> list[Recorded]:
             seen.append(round_)
 
     times = read_measured_times(folder).with_smaller_models(FASTER)
-    from goodalloc.experiments.studies.plans.arena_replay import POLICIES, PRUNED  # all policies
-
     policy = POLICIES["first come"](PRUNED)
     PlanSimulator(jobs, times, capacity, node_gpus, policy, PRUNED, judge=watched).run()
     if len(seen) < recording.rounds:

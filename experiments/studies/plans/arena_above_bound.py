@@ -1,7 +1,7 @@
 """Policies for jobs that choose execution plans, above the bound on any schedule of their traces.
 
-The replays are those of the study `arena` on equal terms. Every schedule on these GPUs has an
-average completion time above the bound, whatever it knows and whenever it moves jobs
+The replays are those of the study `arena` on equal terms. Every schedule on these GPUs that starts
+jobs in rounds has an average completion time above the bound, whatever it knows and moves
 (`goodalloc.solvers.steady_jobs`): a job can begin at the first decision after its submission and
 the shortest restart, and makes no more steps a second than by the fastest plan of the GPUs that it
 holds. What further restarts, rounds and nodes cost is left out.
