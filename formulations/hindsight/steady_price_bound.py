@@ -9,10 +9,11 @@ any prices :math:`\lambda_a(t) \ge 0` of a unit of resource *a*,
         - \int_{b_j}^{C} h_\mu(\lambda(t)) \, dt \Bigr] - \sum_a U_a \int \lambda_a(t) \, dt,
     \qquad h_\mu(\lambda) = \max_c \Bigl( \mu g_c - \sum_a \lambda_a u_{ca} \Bigr)^+          (1)
 
-is never above the objective of `models/hindsight/steady_jobs.py`: no job ends before :math:`e_j`,
-when it would end alone, and :math:`\mu` is a multiplier for its work. Any set of multipliers gives
-a bound. Prices are constant between edges, and 0 behind the last one, *T*; there a job costs at
-least :math:`w_j (\max(T, e_j) - r_j)`.
+is never above the objective of `models/hindsight/steady_jobs.py`: no job works before :math:`b_j`,
+its begin and its shortest delay, or ends before :math:`e_j`, when it would end alone, and
+:math:`\mu` is a multiplier for its work. Any set of multipliers gives a bound. Prices are constant
+between edges, and 0 behind the last one, *T*; there a job costs at least
+:math:`w_j (\max(T, e_j) - r_j)`.
 
 Between edges the bracket of (1) is linear in *C* for every :math:`\mu`, and least at an end. So
 
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.models.support.validation import real_array, require_number
+from goodalloc.models.support.validation import real_array, require_count, require_number
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -82,7 +83,7 @@ def price_edges(problem: SteadyJobs, interval: float) -> Float[Floats, " edges"]
     last = float(problem.begin.max())
     least = [float(((k.uses / problem.supply).max(axis=1) / k.rates).min()) for k in problem.kinds]
     load = float(problem.work @ np.array(least)[problem.kind])  # seconds, if no resource idles
-    far = max(FAR * float(problem.least_seconds.max()), load)
+    far = max(FAR * float((problem.first_end - problem.begin).max()), load)
     edges = np.arange(0.0, last + interval, interval).tolist()
     edges += [interval] if len(edges) == 1 else []
     length = interval
@@ -101,7 +102,13 @@ def steady_multipliers(problem: SteadyJobs, count: int) -> Float[Floats, "kinds 
         The problem.
     count
         How many, at least 3.
+
+    Raises
+    ------
+    ValueError
+        If `count` is below 3.
     """
+    require_count("Bound: multipliers", count, 3)
     scale, rows = float(problem.weight.mean()), []
     for kind in problem.kinds:
         held, fastest = kind.uses.sum(axis=1), int(kind.rates.argmax())
@@ -128,12 +135,13 @@ def steady_bound(
     prices
         Prices of a unit of every resource for a second, at least 0.
     multipliers
-        Number of multipliers of every kind.
+        Number of multipliers of every kind, at least 3.
 
     Raises
     ------
     ValueError
-        If the edges do not ascend from 0, or a price is missing, negative or not finite.
+        If the edges are not finite or do not ascend from 0, a price is missing, negative or not
+        finite, or there are too few multipliers.
 
     Examples
     --------
@@ -166,13 +174,15 @@ def steady_job_bounds(
     Raises
     ------
     ValueError
-        If the edges do not ascend from 0, or a price is missing, negative or not finite.
+        As of `steady_bound`.
     """
-    edges, prices = np.asarray(edges, dtype=float), np.asarray(prices, dtype=float)
-    real_array("Bound: edges", edges, (edges.size,))
+    edges, prices = real_array("Bound: edges", edges), real_array("Bound: prices", prices)
+    ascending = edges.ndim == 1 and edges.size > 1 and edges[0] == 0 and (np.diff(edges) > 0).all()
+    if not ascending or not np.isfinite(edges).all():
+        raise ValueError(
+            f"Bound: edges are {edges.tolist()}; expected finite numbers that ascend from 0."
+        )
     real_array("Bound: prices", prices, (edges.size - 1, problem.supply.size))
-    if edges.size < 2 or edges[0] != 0 or (np.diff(edges) <= 0).any():
-        raise ValueError(f"Bound: edges are {edges.tolist()}; expected to ascend from 0.")
     right = np.isfinite(prices) & (prices >= 0)
     if not right.all():
         raise ValueError(f"Bound: a price is {prices[~right][0]:g}; expected from 0.")
@@ -199,10 +209,10 @@ def _job_bound(
     With a multiplier of 0, (1) is the cost of its time alone. So intervals from where that is above
     the least so far need not be looked at.
     """
-    release, begin, weight = (
-        float(field[job]) for field in (problem.release, problem.begin, problem.weight)
+    release, begin, now, weight = (
+        float(field[job])
+        for field in (problem.release, problem.first_work, problem.first_end, problem.weight)
     )
-    now = begin + float(problem.least_seconds[job])  # it does not end before
     least = weight * (max(float(edges[-1]), now) - release)
     if now >= edges[-1]:
         return least

@@ -4,7 +4,7 @@ Job *j* is released at :math:`r_j`, can run from :math:`b_j \ge r_j` on, and has
 :math:`W_j`. In a configuration *c* of its kind (a type of GPU with a number, say, or so many cores
 with a GPU) it does :math:`g_c` of it a second and holds the amount :math:`u_{ca}` of resource *a*,
 of which :math:`U_a` is there for all jobs together. It may change its configuration at any time, or
-pause. Wanted is
+pause; whenever it starts in *c*, it does no work for the first :math:`d_c` seconds. Wanted is
 
 .. math:: \min \sum_j w_j (C_j - r_j)                                                         (1)
 
@@ -40,6 +40,9 @@ class Configurations:
         Units of work a second in every configuration, above 0; shape (configurations,).
     uses
         Amount of every resource that it holds, at least 0; shape (configurations, resources).
+    delays
+        Seconds without work after every start in a configuration, at least 0, such as those of a
+        restart: one number for all, or one for each; shape (configurations,).
 
     Raises
     ------
@@ -50,6 +53,7 @@ class Configurations:
     name: str
     rates: Float[Floats, " configurations"]
     uses: Float[Floats, "configurations resources"]
+    delays: Float[Floats, " configurations"] | float = 0.0
 
     def __post_init__(self) -> None:
         require_name("Configurations: name", self.name)
@@ -63,6 +67,8 @@ class Configurations:
             )
         real_array(f"{item}: rates", self.rates, (self.rates.size,))
         real_array(f"{item}: uses", self.uses, (self.rates.size, self.uses.shape[1]))
+        delays = real_array(f"{item}: delays", self.delays, (), (self.rates.size,))
+        object.__setattr__(self, "delays", np.broadcast_to(delays, self.rates.shape))
         right = np.isfinite(self.rates) & (self.rates > 0)
         require_all(right, f"{item}: entry", "rate", self.rates, "a finite number above 0")
         right = np.isfinite(self.uses) & (self.uses >= 0)
@@ -70,6 +76,31 @@ class Configurations:
             raise ValueError(
                 f"{item}: a use is {self.uses[~right][0]:g}; expected finite numbers from 0."
             )
+        right = np.isfinite(delays) & (delays >= 0)
+        require_all(right, f"{item}: entry", "delay", delays, "seconds from 0")
+
+    @property
+    def least_delay(self) -> float:
+        """Fewest seconds from a start until it does work."""
+        return float(np.min(self.delays))
+
+    def least_seconds(self, work: Float[Floats, " jobs"]) -> Float[Floats, " jobs"]:
+        """Return the fewest seconds from the first start of jobs to their ends, each alone.
+
+        Parameters
+        ----------
+        work
+            Units of work of every job; shape (jobs,).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from goodalloc.models.hindsight import Configurations
+        >>> kind = Configurations("bert", [1.0, 1.5], [[1.0], [2.0]], delays=[10.0, 30.0])
+        >>> kind.least_seconds(np.array([30.0, 120.0])).tolist()
+        [40.0, 110.0]
+        """
+        return np.asarray((np.asarray(self.delays) + np.divide.outer(work, self.rates)).min(axis=1))
 
 
 @dataclass(frozen=True)
@@ -85,7 +116,7 @@ class SteadyJobs:
     work
         Units of work of every job, above 0; shape (jobs,).
     release, begin
-        Seconds when it is submitted, and when it can run first; shape (jobs,).
+        Seconds when it is submitted, and when it can start first; shape (jobs,).
     weight
         Weight of its completion time, above 0; shape (jobs,).
     supply
@@ -104,7 +135,7 @@ class SteadyJobs:
     >>> kind = Configurations("bert", np.array([1.0, 1.5]), np.array([[1.0], [2.0]]))
     >>> two, zeros = np.ones(2), np.zeros(2)
     >>> jobs = SteadyJobs((kind,), np.array([0, 0]), 60 * two, zeros, zeros, two, np.array([2.0]))
-    >>> jobs.least_seconds.tolist()
+    >>> jobs.first_end.tolist()
     [40.0, 40.0]
     """
 
@@ -125,7 +156,7 @@ class SteadyJobs:
         for field in ("work", "release", "begin", "weight"):
             real_array(f"Steady jobs: {field}", getattr(self, field), (self.work.size,))
         real_array("Steady jobs: supply", self.supply, (self.supply.size,))
-        right = np.isin(self.kind, np.arange(len(self.kinds)))
+        right = np.isin(self.kind, np.arange(len(self.kinds))) & (self.kind.dtype.kind in "iu")
         if self.kind.shape != self.work.shape or not right.all():
             raise ValueError(
                 f"Steady jobs: kinds of jobs are {self.kind.tolist()}; expected one of 0 to "
@@ -147,12 +178,26 @@ class SteadyJobs:
                 )
 
     @cached_property
-    def least_seconds(self) -> Float[Floats, " jobs"]:
-        """Seconds of every job in its fastest configuration."""
-        fastest = np.array([kind.rates.max() for kind in self.kinds])
-        return np.asarray(self.work / fastest[self.kind])
+    def first_work(self) -> Float[Floats, " jobs"]:
+        """Seconds before which a job does no work: its begin, and its shortest delay."""
+        delays = np.array([kind.least_delay for kind in self.kinds])
+        return np.asarray(self.begin + delays[self.kind])
+
+    @cached_property
+    def first_end(self) -> Float[Floats, " jobs"]:
+        """Seconds when every job ends that starts at its begin and is alone.
+
+        It takes the sum of a delay and the time at a rate, the least of all configurations. No
+        schedule ends earlier: whichever of its configurations has the greatest rate, it waited for
+        the delay of that one, and was never faster.
+        """
+        found = self.begin.copy()
+        for index, kind in enumerate(self.kinds):
+            own = self.kind == index
+            found[own] += kind.least_seconds(self.work[own])
+        return found
 
     @property
     def lone_value(self) -> float:
         """Objective (1) if every job were alone, below which no schedule is."""
-        return float(self.weight @ (self.begin - self.release + self.least_seconds))
+        return float(self.weight @ (self.first_end - self.release))

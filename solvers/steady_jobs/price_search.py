@@ -110,7 +110,7 @@ def steady_jobs_bound(
     watch, scale = Watch(stop), float(problem.weight.mean())
     unit, lone = PriceScale(scale, problem.lone_value), problem.lone_value / problem.work.size
     edges = prices = None
-    best: SteadyBound | None = None
+    best = SteadyBound(-np.inf, np.zeros(0), np.zeros((0, problem.supply.size)))
     done, smoothings = 0, sum(len(shares) for _, shares in STAGES)
     until = np.full(problem.work.size, np.inf)
     for length, shares in STAGES:
@@ -134,15 +134,14 @@ def steady_jobs_bound(
             report(done / smoothings)
         job_bounds = steady_job_bounds(problem, edges, prices, COARSE)
         until = problem.release + CLEAR * job_bounds / problem.weight
-        value = steady_bound(problem, edges, prices)
-        if best is None or value > best.value:
-            best = SteadyBound(value, edges, prices)
+        value = float(job_bounds.sum() - np.diff(edges) @ prices @ problem.supply)
+        best = max(best, SteadyBound(value, edges, prices), key=lambda found: found.value)
         if watch.limit is not None:
             break
-    assert best is not None  # after the first stage
-    if best.value < problem.lone_value:  # prices of 0 give the jobs alone
-        return SteadyBound(problem.lone_value, best.edges, np.zeros_like(best.prices))
-    return best
+    free = np.zeros_like(best.prices)  # gives the jobs alone
+    proven = ((steady_bound(problem, best.edges, found), found) for found in (best.prices, free))
+    value, prices = max(proven, key=lambda found: found[0])
+    return SteadyBound(value, best.edges, prices)
 
 
 def _equal_prices(

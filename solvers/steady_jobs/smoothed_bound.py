@@ -113,7 +113,7 @@ class SmoothedBound:
             rates[index, : kind.rates.size] = kind.rates
             uses[index, : kind.rates.size] = kind.uses
         kinds: Any = steady_multipliers(problem, self.multipliers), rates, uses
-        begin, alone = problem.begin, problem.begin + problem.least_seconds
+        begin, alone = problem.first_work, problem.first_end
         intervals = self.edges.size - 1
         columns = (
             problem.kind,
@@ -142,7 +142,7 @@ class SmoothedBound:
     @cached_property
     def _looked_at(self) -> Int[NDArray[np.int64], " jobs"]:
         """In how many intervals the end of each job is looked for."""
-        alone = self._interval_of(self.problem.begin + self.problem.least_seconds)
+        alone = self._interval_of(self.problem.first_end)
         wanted = self._interval_of(self.until) - alone + 1
         doublings = np.ceil(np.log2(np.maximum(wanted / SHORTEST, 1.0))).astype(int)
         return np.asarray(np.minimum(SHORTEST * 2**doublings, self.edges.size - 1))

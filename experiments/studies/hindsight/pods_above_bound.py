@@ -1,19 +1,18 @@
 r"""AITurbo and others above the bound on any schedule of their jobs with parameter servers.
 
 The replays are those of the study `aiturbo-replay` with half of the jobs unpredictable. A job can
-begin in the first round after its submission, and chooses its configuration at any time, with the
+start in the first round after its submission, and chooses its configuration at any time, with the
 cores and GPUs of all nodes in two pools (`goodalloc.solvers.steady_jobs`). What restarts and rounds
 cost is left out. Of nodes it counts that transfers between them are slower: *S* servers and *W*
-workers of which a node holds at most *s* and *w* beside one of the others have at least the part
+workers of which no node holds more than *s* and *w* beside one of the others have at least the part
 
 .. math:: 1 - \min \{ 1, s / S, w / W \}                                                       (1)
 
-of their pairs between nodes, or all where a node does not hold one of each.
+of their pairs between nodes, or all where no node holds one of each.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,11 +21,10 @@ from scipy.spatial import ConvexHull, QhullError
 
 from goodalloc.data.parameter_servers import ps_workload
 from goodalloc.experiments.reporting.estimates import estimate_of
-from goodalloc.experiments.reporting.table_numbers import HOUR, rounded
 from goodalloc.experiments.studies.comparisons.terms import Cell
-from goodalloc.experiments.studies.framework.recorded_task import RecordedTask
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.experiments.studies.hindsight.beside_bound import BOUND, above_percent, draw_above
+from goodalloc.experiments.studies.hindsight.steady_bound_task import SteadyBoundTask, first_round
 from goodalloc.experiments.studies.parameter_servers.aiturbo_replay import (
     AITURBO_REPLAY,
     CLOSE,
@@ -34,7 +32,7 @@ from goodalloc.experiments.studies.parameter_servers.aiturbo_replay import (
 )
 from goodalloc.experiments.studies.parameter_servers.aiturbo_task import CONTENDERS, PsReplay
 from goodalloc.models.hindsight.steady_jobs import Configurations, SteadyJobs
-from goodalloc.models.parameter_servers import seconds_per_step
+from goodalloc.models.parameter_servers import PsConfiguration, seconds_per_step
 from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 
 if TYPE_CHECKING:
@@ -47,8 +45,7 @@ if TYPE_CHECKING:
     from goodalloc.experiments.studies.framework.records import Rows
     from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.experiments.studies.parameter_servers.setting import PsSetting
-    from goodalloc.experiments.support.tasks import Report, Task
-    from goodalloc.models.parameter_servers import PsConfiguration
+    from goodalloc.experiments.support.tasks import Task
     from goodalloc.models.support.array_types import Floats
 
 #: Seconds of constant prices.
@@ -85,8 +82,8 @@ class PodsBoundRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PodsBoundTask(RecordedTask):
-    """Bound on every schedule of a workload; see `RecordedTask`.
+class PodsBoundTask(SteadyBoundTask):
+    """Bound on every schedule of a workload; see `SteadyBoundTask`.
 
     Parameters
     ----------
@@ -101,22 +98,15 @@ class PodsBoundTask(RecordedTask):
         told = self.replay.description()
         return {
             "format": "goodalloc-pods-bound",
-            "version": 1,
-            "interval": INTERVAL,
+            "version": 2,
+            "interval": self.interval,
             **{name: told[name] for name in ("library", "seed", "workload", "setting")},
         }
 
-    def work(self, report: Report) -> dict[str, float]:
-        """Bound the average completion time."""
-        from goodalloc.solvers.steady_jobs import steady_jobs_bound  # imports JAX
-
+    def problem(self) -> SteadyJobs:
+        """Return the offline problem of the workload."""
         jobs = ps_workload(self.replay.seed, self.replay.options)
-        problem = steady_pods_jobs(jobs, self.replay.setting)
-        found = steady_jobs_bound(problem, INTERVAL, report=report)
-        return {
-            "bound_hours": rounded(found.value / HOUR, 8),
-            "alone_hours": rounded(problem.lone_value / HOUR, 8),
-        }
+        return steady_pods_jobs(jobs, self.replay.setting)
 
 
 def steady_pods_jobs(jobs: Sequence[PsSubmission], setting: PsSetting) -> SteadyJobs:
@@ -128,17 +118,21 @@ def steady_pods_jobs(jobs: Sequence[PsSubmission], setting: PsSetting) -> Steady
         The jobs.
     setting
         Cluster and rules of their replays.
+
+    Raises
+    ------
+    ValueError
+        If there is no job, or one fits on the cluster in no configuration.
     """
     supply = setting.capacity.sum(axis=0) * (1.0 + RESOURCE_TOLERANCE)
     release = np.array([job.time for job in jobs], dtype=float)
-    rounds = np.array([math.ceil(time / setting.interval) for time in release.tolist()])
     return SteadyJobs(
         tuple(_configurations(job, setting, supply) for job in jobs),
         np.arange(len(jobs)),
         np.array([job.steps for job in jobs]),
         release,
-        rounds * setting.interval,
-        np.full(len(jobs), 1.0 / len(jobs)),
+        np.array([first_round(time, setting.interval) for time in release.tolist()]),
+        np.full(len(jobs), 1.0 / max(len(jobs), 1)),
         supply,
     )
 
@@ -151,21 +145,23 @@ def least_share_between_nodes(
     Parameters
     ----------
     configuration
-        One configuration, or many as arrays.
+        One configuration, or many as arrays of one shape.
     capacity
         Cores and GPUs of every node.
     """
-    has, needs = configuration, np.asarray(configuration.worker_gpus, dtype=float)
-    found = np.ones(np.shape(has.servers * has.workers))
+    has = PsConfiguration(*np.broadcast_arrays(*configuration))
+    cores, gpus = capacity.T.reshape(2, -1, *[1] * np.ndim(has.workers))  # nodes first
     with np.errstate(divide="ignore", invalid="ignore"):
-        for cores, gpus in np.unique(capacity, axis=0).tolist():
-            by_gpus = np.where(needs > 0, gpus / needs, np.inf)
-            workers = np.minimum((cores - has.server_cores) / has.worker_cores, by_gpus)
-            servers = np.where(by_gpus >= 1, (cores - has.worker_cores) / has.server_cores, 0.0)
-            workers, servers = (np.floor(number + 1e-9) for number in (workers, servers))
-            together = np.minimum(workers / has.workers, servers / has.servers).clip(0.0, 1.0)
-            found = np.minimum(found, 1.0 - together)
-    return np.asarray(found)
+        by_gpus = np.where(has.worker_gpus > 0, gpus / has.worker_gpus, np.inf)
+    workers = np.minimum((cores - has.server_cores) / has.worker_cores, by_gpus)
+    servers = (cores - has.worker_cores) / has.server_cores
+    workers, servers = (np.floor(number + 1e-9) for number in (workers, servers))
+    both = (workers >= 1) & (servers >= 1)  # nodes that hold one of each
+    most_workers, most_servers = (
+        np.where(both, number, 0.0).max(axis=0) for number in (workers, servers)
+    )
+    together = np.minimum(most_workers / has.workers, most_servers / has.servers)
+    return np.asarray(1.0 - together.clip(0.0, 1.0))
 
 
 def _configurations(
@@ -178,6 +174,11 @@ def _configurations(
     seconds = seconds_per_step(job.step_time, grid, job.batch_size, bandwidth)
     uses = np.stack([np.asarray(grid.cores), np.asarray(grid.gpus)], axis=-1)
     fits = np.isfinite(seconds) & (uses <= supply).all(axis=-1)
+    if not fits.any():
+        raise ValueError(
+            f"Job '{job.name}': no configuration fits on {supply[0]:g} cores and {supply[1]:g} "
+            "GPUs; expected at least one."
+        )
     rates, uses = ROUNDING / seconds[fits], uses[fits].astype(float)
     kept = _corners(np.column_stack([uses, rates / rates.max()]))
     return Configurations(job.name, rates[kept], uses[kept])
@@ -205,7 +206,7 @@ def _bound(plan: Plan, nodes: int, seed: int) -> PodsBoundTask:
         task for task in _replays(plan) if (task.setting.nodes, task.seed) == (nodes, seed)
     )
     blind = replace(replay, policy="fcfs", share=0)
-    return PodsBoundTask(plan.folder, blind).among(plan.folder, "pods-bound")
+    return PodsBoundTask(plan.folder, INTERVAL, blind).among(plan.folder, "pods-bound")
 
 
 def _tasks(plan: Plan) -> list[Task]:
@@ -218,7 +219,7 @@ def _rows(plan: Plan) -> list[PodsBoundRow]:
     rows = []
     for nodes in NODES:
         for seed in plan.workloads:
-            least = _bound(plan, nodes, seed).record()["bound_hours"]
+            least = _bound(plan, nodes, seed).hours()
             hours = {
                 task.policy: task.record().average_jct_hours
                 for task in _replays(plan)

@@ -2,26 +2,25 @@
 
 The replays are those of the study `arena` on equal terms. Every schedule on these GPUs that starts
 jobs in rounds has an average completion time above the bound, whatever it knows and moves
-(`goodalloc.solvers.steady_jobs`): a job can begin at the first decision after its submission and
-the shortest restart, and makes no more steps a second than by the fastest plan of the GPUs that it
-holds. What further restarts, rounds and nodes cost is left out.
+(`goodalloc.solvers.steady_jobs`): a job can start at the first decision after its submission, waits
+for the restart on its number of GPUs, and makes no more steps a second than by the fastest plan of
+the GPUs that it holds. What further restarts, rounds and nodes cost is left out.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from itertools import cycle
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from goodalloc.experiments.reporting.axes import open_axes
 from goodalloc.experiments.reporting.plots import COLOURS, figure_of, new_axes
-from goodalloc.experiments.reporting.table_numbers import HOUR, rounded
-from goodalloc.experiments.studies.framework.recorded_task import RecordedTask
 from goodalloc.experiments.studies.framework.records import table_of
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.experiments.studies.hindsight.beside_bound import BOUND, above_percent
+from goodalloc.experiments.studies.hindsight.steady_bound_task import SteadyBoundTask, first_round
 from goodalloc.experiments.studies.plans.arena_replay import ARENA, PRUNED, ArenaTask, trace_name
 from goodalloc.experiments.studies.plans.arena_report import EQUAL
 from goodalloc.experiments.studies.plans.plan_simulator import ROUND_SECONDS
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from goodalloc.experiments.studies.framework.records import Rows
     from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.experiments.studies.plans.arena_replay import PlanCluster
-    from goodalloc.experiments.support.tasks import Report, Task
+    from goodalloc.experiments.support.tasks import Task
     from goodalloc.models.plans.execution_plan import Training
     from goodalloc.models.plans.plan_job import PlanJob
     from goodalloc.models.plans.plan_times import PlanTimes
@@ -46,12 +45,12 @@ INTERVAL = 3600.0
 #: What policies are told but the speeds of all plans, by name.
 KNOWS: Mapping[str, str] = {"exact remaining": "true remaining"}
 
-#: Marks of the traces.
-MARKS = "os^D"
+#: Marks of the traces, one after the other.
+MARKS = "os^Dv*"
 
 NOTE = """\
-bound: no schedule is below it, whatever it knows: any GPUs of a type, one restart a job, no rounds
-after its first."""
+bound: no schedule is below it, whatever it knows: any GPUs of a type, at most one restart a job, no
+rounds after its first."""
 
 
 class PlanBoundRow(NamedTuple):
@@ -77,8 +76,8 @@ class PlanBoundRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PlanBoundTask(RecordedTask):
-    """Bound on every schedule of a trace; see `RecordedTask`.
+class PlanBoundTask(SteadyBoundTask):
+    """Bound on every schedule of a trace; see `SteadyBoundTask`.
 
     Parameters
     ----------
@@ -94,21 +93,14 @@ class PlanBoundTask(RecordedTask):
         names = ("library", "workload", "table", "quick")
         return {
             "format": "goodalloc-plan-bound",
-            "version": 1,
-            "interval": INTERVAL,
+            "version": 2,
+            "interval": self.interval,
             **{name: told[name] for name in names},
         }
 
-    def work(self, report: Report) -> dict[str, float]:
-        """Bound the average completion time."""
-        from goodalloc.solvers.steady_jobs.price_search import steady_jobs_bound  # imports JAX
-
-        problem = steady_plan_jobs(*self.replay.inputs())
-        found = steady_jobs_bound(problem, INTERVAL, report=report)
-        return {
-            "bound_hours": rounded(found.value / HOUR, 6),
-            "alone_hours": rounded(problem.lone_value / HOUR, 6),
-        }
+    def problem(self) -> SteadyJobs:
+        """Return the offline problem of the trace."""
+        return steady_plan_jobs(*self.replay.inputs())
 
 
 def steady_plan_jobs(times: PlanTimes, cluster: PlanCluster, jobs: Sequence[PlanJob]) -> SteadyJobs:
@@ -134,18 +126,19 @@ def steady_plan_jobs(times: PlanTimes, cluster: PlanCluster, jobs: Sequence[Plan
         uses = np.zeros((len(speeds), len(types)))
         for row, one in enumerate(speeds):
             uses[row, types.index(one.gpu_type)] = one.gpus
-        return Configurations(" ".join(map(str, training)), np.array(list(speeds.values())), uses)
+        delays = np.array([PRUNED.seconds(one.gpus) for one in speeds])
+        name = " ".join(map(str, training))
+        return Configurations(name, np.array(list(speeds.values())), uses, delays)
 
     trainings = sorted({job.training for job in jobs})
     release = np.array([job.submission for job in jobs], dtype=float)
-    decided = np.array([math.ceil(time / ROUND_SECONDS) for time in release]) * ROUND_SECONDS
     return SteadyJobs(
         tuple(map(configurations, trainings)),
         np.array([trainings.index(job.training) for job in jobs]),
         np.array([job.steps for job in jobs], dtype=float),
         release,
-        decided + PRUNED.seconds(1),
-        np.full(len(jobs), 1.0 / len(jobs)),
+        np.array([first_round(time, ROUND_SECONDS) for time in release.tolist()]),
+        np.full(len(jobs), 1.0 / max(len(jobs), 1)),
         np.array([cluster.capacity[name] for name in types], dtype=float),
     )
 
@@ -159,7 +152,7 @@ def _replays(plan: Plan) -> list[ArenaTask]:
 def _bounds(plan: Plan) -> dict[int, PlanBoundTask]:
     """Return the task of the bound by the number of the trace."""
     return {
-        task.workload: PlanBoundTask(plan.folder, task).among(plan.folder, "plan-bound")
+        task.workload: PlanBoundTask(plan.folder, INTERVAL, task).among(plan.folder, "plan-bound")
         for task in _replays(plan)
     }
 
@@ -172,7 +165,7 @@ def _rows(plan: Plan) -> list[PlanBoundRow]:
     """Return a row for every trace and policy, the bound of each trace last."""
     rows = []
     for number, bound in _bounds(plan).items():
-        least = bound.record()["bound_hours"]
+        least = bound.hours()
         name = f"drawn {number}" if plan.artifact is None else trace_name(number)
         hours = {
             (task.policy, KNOWS.get(task.policy, "nothing")): task.record()["average_jct_hours"]
@@ -209,7 +202,7 @@ def plot_plans_above(rows: list[PlanBoundRow]) -> Figure:
     traces = list(dict.fromkeys(row.trace for row in rows))
     policies = list(dict.fromkeys(row.policy for row in rows if row.policy != BOUND))
     ax = new_axes(7.0, 1.6 + 0.32 * len(policies))
-    for trace, mark, colour in zip(traces, MARKS, COLOURS, strict=False):
+    for trace, mark, colour in zip(traces, cycle(MARKS), cycle(COLOURS), strict=False):
         own = {row.policy: row.above_bound_percent for row in rows if row.trace == trace}
         over = [1.0 + own[policy] / 100.0 for policy in policies]
         ax.plot(over, range(len(policies)), mark, color=colour, label=trace, markersize=6)

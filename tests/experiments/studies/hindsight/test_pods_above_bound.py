@@ -29,11 +29,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_no_placement_has_fewer_pairs_between_nodes() -> None:
-    """Of random placements that fit on their nodes; some have as few."""
+@pytest.mark.parametrize("most_cores", [6, 16])
+def test_no_placement_has_fewer_pairs_between_nodes(most_cores: int) -> None:
+    """Of random placements that fit on nodes of different sizes; some have as few."""
     rng, exact = np.random.default_rng(0), 0
-    for _ in range(2000):
-        capacity = np.column_stack([rng.integers(4, 17, 3), rng.integers(0, 5, 3)]).astype(float)
+    for _ in range(4000):
+        capacity = np.column_stack([rng.integers(2, most_cores + 1, 3), rng.integers(0, 5, 3)])
         cores, gpus = rng.integers(1, 4, 2), float(rng.integers(0, 2))
         pods = rng.integers(0, 4, (2, 3))
         held = np.column_stack([cores @ pods, gpus * pods[1]])
@@ -41,11 +42,22 @@ def test_no_placement_has_fewer_pairs_between_nodes() -> None:
             continue
         (servers, workers), (each, of_worker) = pods.sum(axis=1).tolist(), cores.tolist()
         has = PsConfiguration(servers, workers, each, of_worker, gpus)
-        least = float(least_share_between_nodes(has, capacity))
+        least = float(least_share_between_nodes(has, capacity.astype(float)))
         share = share_between_nodes(*pods)
         assert least <= share + 1e-12
         exact += abs(least - share) < 1e-12
     assert exact > 5
+
+
+def test_different_nodes_may_hold_most_of_the_servers_and_most_of_the_workers() -> None:
+    """One has more GPUs, and one more cores: no node alone says how few pairs are between them."""
+    capacity = np.array([[6.0, 4.0], [16.0, 1.0]])
+    has = PsConfiguration(5, 4, 3.0, 1.0, 1.0)  # 1 server and 3 workers on one node, 4 and 1
+    least = float(least_share_between_nodes(has, capacity))
+    assert least <= share_between_nodes(np.array([1, 4]), np.array([3, 1])) == pytest.approx(0.65)
+    many = least_share_between_nodes(PsConfiguration([5, 1], [4, 1], 3.0, 1.0, 1.0), capacity)
+    assert many.tolist() == [least, 0.0]
+    assert float(least_share_between_nodes(has, np.array([[3.0, 4.0]]))) == 1.0  # never together
 
 
 @pytest.mark.parametrize("gpus", [(), (4, 0, 0)])
@@ -69,6 +81,16 @@ def test_the_bound_of_a_crowded_workload_is_above_the_time_of_the_jobs_alone() -
     setting, options = PsSetting(nodes=2), replace(PsWorkloadOptions(), jobs=20)
     problem = steady_pods_jobs(ps_workload(1, options), setting)
     assert steady_jobs_bound(problem, 2400.0).value > 1.05 * problem.lone_value
+
+
+def test_jobs_that_make_no_problem_are_refused() -> None:
+    """None at all, and one that no node can hold."""
+    job = ps_workload(1, replace(PsWorkloadOptions(), jobs=1))[0]
+    with pytest.raises(ValueError, match="there are no jobs"):
+        steady_pods_jobs((), PsSetting())
+    large = replace(job, choices=replace(job.choices, server_cores=(99,)))
+    with pytest.raises(ValueError, match=f"Job '{job.name}': no configuration fits on 16 cores"):
+        steady_pods_jobs((large,), PsSetting(nodes=1))
 
 
 @pytest.mark.slow

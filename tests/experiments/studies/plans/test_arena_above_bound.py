@@ -39,18 +39,26 @@ def test_no_policy_is_below_the_bound(tmp_path: Path) -> None:
 
 
 def test_jobs_are_as_fast_as_by_their_plans() -> None:
-    """Their first decision and shortest restart count; GPUs are those of the cluster."""
+    """Their first decision counts, and the restart on their GPUs; these are the cluster's."""
     times, cluster = shipped_plan_times(), cluster_of(("a100", "a40"), share=40)
     jobs = draw_plan_jobs(3, 10, times, cluster.node_gpus, jobs_per_hour=20.0)
     problem = steady_plan_jobs(times, cluster, jobs)
     assert problem.supply.tolist() == [cluster.capacity[name] for name in ("a100", "a40")]
-    assert (problem.begin % 300.0 == 10.0).all()
-    assert (problem.begin - problem.release >= 10.0).all()
-    assert (problem.begin - problem.release < 310.0).all()
-    for job, least in zip(jobs, problem.least_seconds, strict=True):
-        speeds = times.speeds(job.training, cluster.node_gpus)
-        fits = [s for one, s in speeds.items() if one.gpus <= cluster.capacity[one.gpu_type]]
-        assert least == pytest.approx(job.steps / max(fits), rel=1e-12)
+    rounds = problem.begin / 300.0
+    assert rounds == pytest.approx(rounds.round(), rel=2e-9)
+    assert (problem.begin >= problem.release).all()
+    assert (problem.begin - problem.release < 300.0).all()
+    delays, seconds = problem.first_work - problem.begin, problem.first_end - problem.begin
+    for job, delay, least in zip(jobs, delays, seconds, strict=True):
+        speeds = {
+            one: speed
+            for one, speed in times.speeds(job.training, cluster.node_gpus).items()
+            if one.gpus <= cluster.capacity[one.gpu_type]
+        }
+        restarts = {one: min(10.0 * one.gpus, 40.0) for one in speeds}
+        assert delay == pytest.approx(min(restarts.values()), rel=1e-9)
+        alone = [restarts[one] + job.steps / speed for one, speed in speeds.items()]
+        assert least == pytest.approx(min(alone), rel=1e-9)
     for kind, index in {int(kind): i for i, kind in enumerate(problem.kind)}.items():
         speeds = times.speeds(jobs[index].training, cluster.node_gpus)
         told = sorted(
