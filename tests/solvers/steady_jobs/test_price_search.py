@@ -146,7 +146,9 @@ def test_on_one_machine_it_comes_to_the_shortest_job_first() -> None:
 
 def test_a_job_alone_takes_the_delay_and_the_rate_of_its_best_configuration() -> None:
     """Short jobs the one that starts soon, long jobs the fast one; both are a schedule's."""
-    kind = Configurations("one", [1.0, 2.0], [[1.0], [2.0]], delays=[10.0, 40.0])
+    kind = Configurations(
+        "one", np.array([1.0, 2.0]), np.array([[1.0], [2.0]]), np.array([10.0, 40.0])
+    )
     zeros, ones = np.zeros(2), np.ones(2)
     problem = SteadyJobs(
         (kind,), np.array([0, 0]), np.array([30.0, 200.0]), zeros, zeros, ones, np.array([4.0])

@@ -55,7 +55,9 @@ def test_different_nodes_may_hold_most_of_the_servers_and_most_of_the_workers() 
     has = PsConfiguration(5, 4, 3.0, 1.0, 1.0)  # 1 server and 3 workers on one node, 4 and 1
     least = float(least_share_between_nodes(has, capacity))
     assert least <= share_between_nodes(np.array([1, 4]), np.array([3, 1])) == pytest.approx(0.65)
-    many = least_share_between_nodes(PsConfiguration([5, 1], [4, 1], 3.0, 1.0, 1.0), capacity)
+    many = least_share_between_nodes(
+        PsConfiguration(np.array([5, 1]), np.array([4, 1]), 3.0, 1.0, 1.0), capacity
+    )
     assert many.tolist() == [least, 0.0]
     assert float(least_share_between_nodes(has, np.array([[3.0, 4.0]]))) == 1.0  # never together
 
@@ -88,7 +90,8 @@ def test_jobs_that_make_no_problem_are_refused() -> None:
     job = ps_workload(1, replace(PsWorkloadOptions(), jobs=1))[0]
     with pytest.raises(ValueError, match="there are no jobs"):
         steady_pods_jobs((), PsSetting())
-    large = replace(job, choices=replace(job.choices, server_cores=(99,)))
+    choices, (servers, workers, *others) = replace(job.choices, server_cores=(99,)), job.asked
+    large = replace(job, choices=choices, asked=(servers, workers, 99, *others[1:]))
     with pytest.raises(ValueError, match=f"Job '{job.name}': no configuration fits on 16 cores"):
         steady_pods_jobs((large,), PsSetting(nodes=1))
 
