@@ -26,6 +26,7 @@ ARTIFACTS: Mapping[str, tuple[str, ...]] = {
         "gavel-cost",
         "gavel-levels",
         "gavel-load",
+        "hindsight-load",
         "gavel-packing",
         "time-shares",
     ),

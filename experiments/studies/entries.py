@@ -228,6 +228,10 @@ OTHERS: Mapping[str, Entry] = {
         "hindsight-pods: AITurbo and others above the bound on any schedule of cores and GPUs",
         "hindsight.pods_above_bound:PODS_ABOVE",
     ),
+    "hindsight-load": Entry(
+        "hindsight-load: Gavel's sweep over the load above the bound on any schedule",
+        "gavel.load_above_bound:LOADS_ABOVE",
+    ),
     "hindsight-growth": Entry(
         "hindsight-growth: time and memory of bound and schedule with hindsight, up to 5,000 jobs",
         "hindsight.growth:GROWTH",

@@ -65,6 +65,7 @@ DRAWABLE = (
     "hindsight-traces",
     "hindsight-plans",
     "hindsight-pods",
+    "hindsight-load",
     "hindsight-growth",
     "themis-searches",
     "themis-auctions",

@@ -25,9 +25,10 @@ what:
                     aiturbo-replay, aiturbo-conditions; aiturbo
   other systems     allox, hesrpt, slaq, themis, themis-auctions, themis-searches, gandiva,
                     antman, time-shares, gavel, gavel-cost, gavel-levels, gavel-load,
-                    gavel-packing, traces, arena, hindsight-plans, llm-times, making-room,
-                    topology, tree-replays, library, library-ablation, library-rounds; family
-                    compares all policies, profile-fits the models that ship, profile-parts what a
-                    profiler adds, gpu-profiles what was measured on a GPU
+                    gavel-packing, hindsight-load, traces, arena, hindsight-plans, llm-times,
+                    making-room, topology, tree-replays, library, library-ablation,
+                    library-rounds; family compares all policies, profile-fits the models that
+                    ship, profile-parts what a profiler adds, gpu-profiles what was measured on a
+                    GPU
   training here     digits-efficiency, adaptive-batch, elastic; training
 """
