@@ -1,6 +1,7 @@
-"""Fixtures shared by all tests; no global state is set here.
+"""Fixtures shared by all tests.
 
-JAX's x64 flag in particular stays off: the library must give float64 by itself.
+JAX's x64 flag stays off: the library must give float64 by itself. What JAX compiles is kept for the
+other processes of the tests, as the command line keeps it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import goodalloc.models
+from goodalloc.experiments.support.compiled import compilation_cache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 
 RunPython = Callable[..., subprocess.CompletedProcess[str]]
+
+
+os.environ.update(compilation_cache())  # before JAX is imported
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -16,14 +16,16 @@ from goodalloc.experiments.studies.plans.arena_above_bound import (
     steady_plan_jobs,
 )
 from goodalloc.experiments.studies.plans.arena_replay import cluster_of
-from goodalloc.solvers.steady_jobs import steady_jobs_bound
+from goodalloc.solvers.interface import Stop
+from goodalloc.solvers.steady_jobs import price_search, steady_jobs_bound
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_no_policy_is_below_the_bound(tmp_path: Path) -> None:
+def test_no_policy_is_below_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a drawn workload on few GPUs; the figure has a mark for every policy."""
+    monkeypatch.setattr(price_search, "MOST_STEPS", 10)
     plan = Plan(tmp_path, quick=True, workloads=(1,))
     for task in PLANS_ABOVE.tasks(plan):
         task.run(lambda _: None)
@@ -75,4 +77,4 @@ def test_the_bound_of_a_crowded_trace_is_above_the_time_of_the_jobs_alone() -> N
     times, cluster = shipped_plan_times(), cluster_of(("a100", "a40"), share=40)
     jobs = draw_plan_jobs(3, 15, times, cluster.node_gpus, jobs_per_hour=30.0)
     problem = steady_plan_jobs(times, cluster, jobs)
-    assert steady_jobs_bound(problem, 3600.0).value > 1.05 * problem.lone_value
+    assert steady_jobs_bound(problem, 3600.0, Stop(iterations=20)).value > 1.05 * problem.lone_value
