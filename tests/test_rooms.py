@@ -114,6 +114,7 @@ ROOMS = {
         "studies.topology",
         "studies.hindsight",
         "studies.plans",
+        "studies.steady_jobs",
         "pages",
         "library",
         "studies.library",

@@ -230,7 +230,7 @@ OTHERS: Mapping[str, Entry] = {
     ),
     "hindsight-load": Entry(
         "hindsight-load: Gavel's sweep over the load above the bound on any schedule",
-        "gavel.load_above_bound:LOADS_ABOVE",
+        "steady_jobs.load_above_bound:LOADS_ABOVE",
     ),
     "hindsight-growth": Entry(
         "hindsight-growth: time and memory of bound and schedule with hindsight, up to 5,000 jobs",
