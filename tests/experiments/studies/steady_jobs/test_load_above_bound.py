@@ -11,12 +11,12 @@ from goodalloc.data.gavel.model import gavel_rates
 from goodalloc.data.gavel.workload import draw_gavel_jobs
 from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.studies.gavel import load_sweep
+from goodalloc.experiments.studies.gavel.load_task import GPUS, Size, workload_of
 from goodalloc.experiments.studies.steady_jobs.load_above_bound import (
     LOADS_ABOVE,
     plot_loads_above,
     steady_gavel_jobs,
 )
-from goodalloc.experiments.studies.gavel.load_task import GPUS, Size, workload_of
 from goodalloc.solvers.steady_jobs import price_search
 
 if TYPE_CHECKING:
