@@ -77,6 +77,7 @@ COUNTERPARTS: Mapping[str, str] = {
     "hindsight-plans": "none: those of Arena (EuroSys'26); [more](../formulations/HINDSIGHT.md)",
     "hindsight-pods": "none: those of AITurbo (HPDC'21); [more](../formulations/HINDSIGHT.md)",
     "hindsight-load": "none: Gavel's sweep (OSDI'20); [more](../formulations/HINDSIGHT.md)",
+    "hindsight-machines": "none: AlloX's queues (EuroSys'20); [more](../formulations/HINDSIGHT.md)",
     "hindsight-growth": "none: time and memory; [more](../formulations/HINDSIGHT.md)",
     "profile-parts": "none: fitted to what was measured",
     "profile-fits": "none: what ships beside what it was fitted to",

@@ -1,7 +1,6 @@
-"""Fixtures shared by all tests.
+"""Fixtures shared by all tests; no global state is set here.
 
-JAX's x64 flag stays off: the library must give float64 by itself. What JAX compiles is kept for the
-other processes of the tests, as the command line keeps it.
+JAX's x64 flag in particular stays off: the library must give float64 by itself.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import goodalloc.models
-from goodalloc.experiments.support.compiled import compilation_cache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,9 +22,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 
 RunPython = Callable[..., subprocess.CompletedProcess[str]]
-
-
-os.environ.update(compilation_cache())  # before JAX is imported
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -232,6 +232,10 @@ OTHERS: Mapping[str, Entry] = {
         "hindsight-load: Gavel's sweep over the load above the bound on any schedule",
         "steady_jobs.load_above_bound:LOADS_ABOVE",
     ),
+    "hindsight-machines": Entry(
+        "hindsight-machines: AlloX and simple rules above the bound on any schedule of their queues",
+        "steady_jobs.machines_above_bound:MACHINES_ABOVE",
+    ),
     "hindsight-growth": Entry(
         "hindsight-growth: time and memory of bound and schedule with hindsight, up to 5,000 jobs",
         "hindsight.growth:GROWTH",

@@ -66,6 +66,7 @@ DRAWABLE = (
     "hindsight-plans",
     "hindsight-pods",
     "hindsight-load",
+    "hindsight-machines",
     "hindsight-growth",
     "themis-searches",
     "themis-auctions",

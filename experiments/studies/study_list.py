@@ -23,12 +23,12 @@ what:
   types and cores   synergy, sia, sia-gavel, restrictions, mixed, openb
   AITurbo           predictability, step-times, step-bandwidth, exchange, overheads,
                     aiturbo-replay, aiturbo-conditions; aiturbo
-  other systems     allox, hesrpt, slaq, themis, themis-auctions, themis-searches, gandiva,
-                    antman, time-shares, gavel, gavel-cost, gavel-levels, gavel-load,
-                    gavel-packing, hindsight-load, traces, arena, hindsight-plans, llm-times,
-                    making-room, topology, tree-replays, library, library-ablation,
-                    library-rounds; family compares all policies, profile-fits the models that
-                    ship, profile-parts what a profiler adds, gpu-profiles what was measured on a
-                    GPU
+  other systems     allox, hindsight-machines, hesrpt, slaq, themis, themis-auctions,
+                    themis-searches, gandiva, antman, time-shares, gavel, gavel-cost,
+                    gavel-levels, gavel-load, gavel-packing, hindsight-load, traces, arena,
+                    hindsight-plans, llm-times, making-room, topology, tree-replays, library,
+                    library-ablation, library-rounds; family compares all policies, profile-fits
+                    the models that ship, profile-parts what a profiler adds, gpu-profiles what
+                    was measured on a GPU
   training here     digits-efficiency, adaptive-batch, elastic; training
 """
