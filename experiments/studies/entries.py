@@ -233,7 +233,7 @@ OTHERS: Mapping[str, Entry] = {
         "steady_jobs.load_above_bound:LOADS_ABOVE",
     ),
     "hindsight-machines": Entry(
-        "hindsight-machines: AlloX and simple rules above the bound on any schedule of their queues",
+        "hindsight-machines: AlloX and simple rules above the bound on any schedule",
         "steady_jobs.machines_above_bound:MACHINES_ABOVE",
     ),
     "hindsight-growth": Entry(

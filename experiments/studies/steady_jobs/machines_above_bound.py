@@ -215,7 +215,7 @@ def plot_machines_above(rows: list[MachineRow]) -> Figure:
 
 
 MACHINES_ABOVE = Reproduction(
-    "hindsight-machines: AlloX and simple rules above the bound on any schedule of their queues",
+    "hindsight-machines: AlloX and simple rules above the bound on any schedule",
     _tasks,
     _rows,
     lambda _, rows: plot_machines_above(rows),

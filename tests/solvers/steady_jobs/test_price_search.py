@@ -31,7 +31,7 @@ def random_problem(rng: np.random.Generator, jobs: int = 3) -> SteadyJobs:
         uses = rng.integers(0, supply + 1, (rng.integers(1, 4), 2))
         uses[uses.sum(axis=1) == 0, 0] = 1
         rates = rng.integers(1, 4, len(uses)).astype(float)
-        delays = rng.integers(0, 2, len(uses)) * float(jobs < 3)
+        delays = rng.integers(0, 2, len(uses)).astype(float) if jobs < 3 else 0.0
         kinds.append(Configurations(f"kind-{index}", rates, uses.astype(float), delays))
     release = rng.integers(0, 3, jobs).astype(float)
     return SteadyJobs(

@@ -90,8 +90,8 @@ def test_jobs_that_make_no_problem_are_refused() -> None:
     job = ps_workload(1, replace(PsWorkloadOptions(), jobs=1))[0]
     with pytest.raises(ValueError, match="there are no jobs"):
         steady_pods_jobs((), PsSetting())
-    choices, (servers, workers, *others) = replace(job.choices, server_cores=(99,)), job.asked
-    large = replace(job, choices=choices, asked=(servers, workers, 99, *others[1:]))
+    choices = replace(job.choices, server_cores=(99,))
+    large = replace(job, choices=choices, asked=job.asked._replace(server_cores=99))
     with pytest.raises(ValueError, match=f"Job '{job.name}': no configuration fits on 16 cores"):
         steady_pods_jobs((large,), PsSetting(nodes=1))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pytest
 
 from goodalloc.data.classical.machine_jobs import MACHINES, draw_arrivals
 from goodalloc.experiments.studies.classical import allox
@@ -23,6 +22,8 @@ from goodalloc.solvers.steady_jobs import price_search, steady_jobs_bound
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 
 def test_no_rule_is_below_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
