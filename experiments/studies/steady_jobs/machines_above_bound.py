@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 #: Seconds of constant prices.
 INTERVAL = 1800.0
 
+#: Queues of every load that are bounded, at most.
+QUEUES = 3
+
 NOTE = """\
 Per cent above the bound, mean ± 95 %. bound: no schedule is below it, whatever it knows, even if it
 pauses and moves jobs."""
@@ -133,13 +136,13 @@ def _replays(plan: Plan) -> Iterator[QueueRows]:
 
 
 def _bounds(plan: Plan, task: QueueRows) -> list[MachineBoundTask]:
-    """Return the tasks of the bounds on the queues of a load, by seed."""
+    """Return the tasks of the bounds on the first queues of a load, by seed."""
     assert task.load is not None
     return [
         MachineBoundTask(plan.folder, INTERVAL, task.jobs, task.load, seed).among(
             plan.folder, "machine-bound"
         )
-        for seed in range(task.seeds)
+        for seed in range(min(task.seeds, QUEUES))
     ]
 
 
@@ -152,7 +155,7 @@ def _rows(plan: Plan) -> list[MachineRow]:
     """Return a row for every load, queue and rule, the bound last."""
     rows = []
     for task in _replays(plan):
-        for queue, bound in zip(task.record(), _bounds(plan, task), strict=True):
+        for queue, bound in zip(task.record(), _bounds(plan, task), strict=False):
             least, found = bound.hours(), QueueRow(**queue)
             hours = {rule: found.average(rule) for rule in LINES}
             rows += [
