@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from goodalloc.data.rounds.any_round import read_round
+from goodalloc.data.rounds import read_round
 from goodalloc.experiments.pages.gap_profiles import GAPS, gap_page, read_gaps
 from goodalloc.experiments.pages.gpus_of_nodes import round_page
 from goodalloc.experiments.pages.jobs_over_time import JOBS, SAMPLES, read_replay, replay_page
