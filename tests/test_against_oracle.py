@@ -95,10 +95,10 @@ def test_heuristics_that_know_modes_are_feasible_and_never_better(name: str) -> 
         assert result.fitness <= optimum * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("first", few(range(0, 200, 50), 1))
+@pytest.mark.parametrize("first", few(range(0, 200, 25), 1))
 def test_rounds_at_the_edge_of_the_checkers_tolerance_are_decided_by_it(first: int) -> None:
     """Not by the solver's tolerance, which is larger; those of the slow test include rare cases."""
-    for seed in range(first, first + 50):
+    for seed in range(first, first + 25):
         check_exact(seed, EXACT_WITH_MODES, draw=lambda seed, _: tight_instance(seed))
 
 

@@ -29,6 +29,16 @@ PAGES = [
     )
 ]
 
+#: Numbers in the blocks, and those with which they show the same in less time.
+SMALLER = {
+    "jobs=2000, nodes=1000": "jobs=200, nodes=100",
+    "range(10)": "range(2)",
+    "interval=300.0": "interval=1200.0",
+    "(20)": "(4)",
+    "(20,": "(4,",
+    "epochs=20": "epochs=2",
+}
+
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 
 
@@ -62,6 +72,25 @@ def test_the_readme_counts_the_reproductions() -> None:
     assert int(count[1]) == len(ENTRIES)
 
 
+def test_what_is_made_smaller_is_in_the_pages() -> None:
+    """Else a block would run with its own numbers, for a long time."""
+    assert not [numbers for numbers in SMALLER if numbers not in "".join(blocks("python"))]
+
+
+@pytest.mark.parametrize("block", blocks("python"))
+def test_a_python_block_has_all_that_it_needs(
+    block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With smaller numbers and with no other names than its own, it runs in an empty folder."""
+    if "import torch" in block:
+        pytest.importorskip("torch", reason="needs goodalloc[measure]")
+    for numbers, smaller in SMALLER.items():
+        block = block.replace(numbers, smaller)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block, "block", "exec"), {"__name__": "__main__"})
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("block", blocks("python"))
 def test_a_python_block_runs_by_itself(
     block: str, run_python: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path

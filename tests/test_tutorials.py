@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import matplotlib.pyplot as plt
 import pytest
 
 if TYPE_CHECKING:
@@ -74,21 +76,38 @@ def test_a_tutorial_is_a_notebook_that_imports_from_rooms_only(page: Path) -> No
         assert (folder / "__init__.pyi").is_file(), f"{page.name} imports {name}"
 
 
+def written(page: Path, folder: Path) -> Path:
+    """The file with the program of a page; skips the test where the page needs more."""
+    if page.stem in EXTRAS:
+        pytest.importorskip(EXTRAS[page.stem])
+    script = folder / f"{page.stem}.py"
+    script.write_text(program(page.read_text(encoding="utf-8")), encoding="utf-8")
+    (folder / "empty").mkdir()
+    return script
+
+
 @pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(page, marks=pytest.mark.slow if page.stem in SLOW else (), id=page.stem)
-        for page in pages()
-    ],
+    "page", [page for page in pages() if page.stem not in SLOW], ids=lambda page: page.stem
 )
+def test_a_tutorial_has_all_that_it_needs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its cells, one after the other, raise nothing where there are no other names and no files."""
+    script = written(page, tmp_path)
+    monkeypatch.chdir(tmp_path / "empty")
+    plt.switch_backend("Agg")
+    try:
+        runpy.run_path(str(script), run_name="__main__")
+    finally:
+        plt.close("all")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
 def test_a_tutorial_runs_in_an_empty_folder(
     page: Path, run_python: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
-    """Its cells, one after the other, raise nothing."""
-    if page.stem in EXTRAS:
-        pytest.importorskip(EXTRAS[page.stem])
-    script = tmp_path / f"{page.stem}.py"
-    script.write_text(program(page.read_text(encoding="utf-8")), encoding="utf-8")
-    (tmp_path / "empty").mkdir()
+    """Its cells, one after the other, raise nothing in a process of their own."""
+    script = written(page, tmp_path)
     done = run_python(str(script), cwd=tmp_path / "empty")
     assert done.returncode == 0, done.stderr

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from goodalloc.data.files.measured_profile import FITS, NO_MEMORY, read_measured_profile, read_rows
 from goodalloc.experiments.cli.main import main
+from goodalloc.experiments.measure import measured_configuration
 from goodalloc.experiments.measure.crew import LocalCrew
 from goodalloc.experiments.measure.devices import CPUS
 from goodalloc.experiments.measure.measured_configuration import Configuration, measure
@@ -28,15 +31,31 @@ from tests.support.few import few
 
 torch = pytest.importorskip("torch", reason="needs goodalloc[measure]")
 
+#: A step against the gradient; an optimiser of PyTorch first imports its compiler, for seconds.
+DESCENT = """
+class Descent:
+    def __init__(self, parameters):
+        self.parameters = [*parameters]
+
+    def step(self):
+        for one in self.parameters:
+            if one.grad is not None:
+                one.data.sub_(one.grad, alpha=1e-3)
+
+    def zero_grad(self):
+        for one in self.parameters:
+            one.grad = None
+"""
+
 #: A task of one's own: a linear layer whose batches may be made large, deadly or wrong.
-MINE = """
+MINE = f"""
 import os
 import time
 from goodalloc.experiments.tasks.task import TrainingTask
-
+{DESCENT}
 def draw(examples, generator):
     import torch
-    if examples == 13:
+    if examples == 65:
         os.kill(os.getpid(), 9)
     if examples == 19:
         time.sleep(60)
@@ -48,34 +67,58 @@ def linear():
     import torch
     return TrainingTask(
         lambda: torch.nn.Linear(1024, 8), draw,
-        lambda module, batch: module(*batch).square().mean(),
-        lambda parameters: torch.optim.SGD(parameters, lr=1e-3), 4, 2**20,
+        lambda module, batch: module(*batch).square().mean(), Descent, 4, 2**20,
     )
 """
 
 #: Examples of 16 MiB of address space each, which nobody touches.
-HOARD = """
+HOARD = f"""
 from goodalloc.experiments.tasks.task import TrainingTask
-
+{DESCENT}
 def hoard():
     import torch
     return TrainingTask(
         lambda: torch.nn.Linear(8, 1),
         lambda examples, generator: (torch.empty(examples, 2**22),),
         lambda module, batch: module(torch.zeros(1, 8)).sum(),
-        lambda parameters: torch.optim.SGD(parameters, lr=1e-3),
+        Descent,
     )
 """
 
 QUICK = ["--seconds", "0.05", "--error", "1", "--visits", "1"]
 
 
+def task_in(folder: Path) -> str:
+    """The name of that task, written to a folder."""
+    path = folder / "mine.py"
+    path.write_text(MINE, encoding="utf-8")
+    return f"{path}:linear"
+
+
 @pytest.fixture
 def mine(tmp_path: Path) -> str:
     """The name of that task."""
-    path = tmp_path / "mine.py"
-    path.write_text(MINE, encoding="utf-8")
-    return f"{path}:linear"
+    return task_in(tmp_path)
+
+
+class Measured(NamedTuple):
+    """A measurement: its command, its file, and the rows that it wrote."""
+
+    command: list[str]
+    path: Path
+    rows: list[dict[str, str]]
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
+    """Of three batch sizes and of one that is deadly; what other programs do disturbs nothing."""
+    folder = tmp_path_factory.mktemp("measured")
+    path = folder / "profile.csv"
+    command = ["measure", task_in(folder), "--batch-sizes", "4,16,64,65", "--out", str(path)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measured_configuration, "QUIET_CORE", 0.0)
+        assert main([*command, *QUICK]) == 0
+    return Measured([*command, *QUICK], path, [dict(row) for row in read_rows(path)])
 
 
 def alive(process: int) -> bool:
@@ -96,6 +139,27 @@ with locked(Path(sys.argv[2])) as lock:
     crew = LocalCrew(MeasurePlan(sys.argv[1]), CPUS, keeps=lock)
     print(*crew.processes.values(), flush=True)
     crew.ask("waiting", 2, order="probe", atomic_batch_size=19)
+"""
+
+#: Processes of two nodes, which have torchrun's variables; PyTorch is imported once for both.
+RANKS = """
+import os
+import sys
+import torch._dynamo
+from goodalloc.experiments.cli.main import main
+
+folder, *arguments = sys.argv[1:]
+children = []
+for rank in (0, 1):
+    child = os.fork()
+    if child == 0:
+        os.environ["RANK"] = str(rank)
+        with open(f"{folder}/rank-{rank}.txt", "w") as file:
+            os.dup2(file.fileno(), 1)
+            sys.exit(main(arguments))
+    children.append(child)
+codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+sys.exit(0 if codes == [0, 0] else f"ended with {codes}")
 """
 
 #: A process that has heard an order and is busy with it.
@@ -201,13 +265,11 @@ def test_a_transformer_does_not_see_what_comes_next() -> None:
 
 
 def test_two_replicas_are_measured_written_fitted_and_not_measured_again(
-    mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    measured: Measured, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Rows with the machine, the versions and the parts of a step; a step synchronises."""
-    path = tmp_path / "profile.csv"
-    command = ["measure", mine, "--batch-sizes", "4,16,64", "--out", str(path), *QUICK]
-    assert main(command) == 0
-    rows = read_rows(path)
+    command, path, _ = measured
+    rows = [row for row in measured.rows if row["outcome"] == FITS]
     assert len(rows) == 12
     assert all(torch.__version__.startswith(row["torch"]) for row in rows)
     assert {row["weights"] for row in rows} == {"8200"}
@@ -217,25 +279,35 @@ def test_two_replicas_are_measured_written_fitted_and_not_measured_again(
         assert (float(row["synchronisation_s"] or 0) > 0) == averaged
         assert (row["forward_s"] == "") == (row["accumulation_steps"] == "1")
     profile = read_measured_profile(path)
-    undisturbed = {int(row["replicas"]) for row in rows if float(row["quiet"]) > 0}
-    assert set(profile.replicas) == (undisturbed or {1, 2})
+    assert all(float(row["quiet"]) > 0 for row in rows)
+    assert set(profile.replicas) == {1, 2}
     assert profile.left_out < len(rows)
     assert main(["fit", str(path)]) == 0
     before, begin = path.read_bytes(), time.monotonic()
-    quiet = all(float(row["quiet"]) > 0 for row in rows)
     assert main(command) == 0
-    if quiet:
-        assert path.read_bytes() == before
-        assert time.monotonic() - begin < 20.0
-    Path(mine.rpartition(":")[0]).write_text(MINE + "\n", encoding="utf-8")
+    assert path.read_bytes() == before
+    assert time.monotonic() - begin < 20.0
+    Path(command[1].rpartition(":")[0]).write_text(MINE + "\n", encoding="utf-8")
     capsys.readouterr()
     assert main(command) == 2
     assert "source is" in capsys.readouterr().err
 
 
+def test_a_killed_process_is_recorded_as_lack_of_memory_and_others_go_on(
+    measured: Measured,
+) -> None:
+    """The system kills without a word where memory ends."""
+    outcomes = [(row["atomic_batch_size"], row["outcome"]) for row in measured.rows]
+    whole = [(size, FITS) for size in ("4", "16", "64") for _ in range(4)]
+    assert outcomes == [*whole, ("65", NO_MEMORY)]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's")
-def test_memory_ends_where_its_limit_says_and_nothing_fails(tmp_path: Path) -> None:
+def test_memory_ends_where_its_limit_says_and_nothing_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """4 GiB of address space hold some examples of 16 MiB, but not all."""
+    monkeypatch.setattr(measured_configuration, "QUIET_CORE", 0.0)
     path, model = tmp_path / "profile.csv", tmp_path / "hoard.py"
     model.write_text(HOARD, encoding="utf-8")
     limits = ["--memory", "4", "--replicas", "1", "--accumulation", "0", "--out", str(path)]
@@ -261,24 +333,14 @@ def test_a_limit_below_the_model_itself_is_bad_input(
     assert not path.exists()
 
 
-def test_a_killed_process_is_recorded_as_lack_of_memory_and_others_go_on(
-    mine: str, tmp_path: Path
-) -> None:
-    """The system kills without a word where memory ends."""
-    path = tmp_path / "profile.csv"
-    command = ["measure", mine, "--batch-sizes", "8,13", "--accumulation", "0"]
-    assert main([*command, "--out", str(path), *QUICK]) == 0
-    outcomes = [(row["atomic_batch_size"], row["outcome"]) for row in read_rows(path)]
-    assert outcomes == [("8", FITS), ("8", FITS), ("13", NO_MEMORY)]
-
-
 def test_what_fails_otherwise_is_said_in_a_sentence_and_leaves_no_process(mine: str) -> None:
     """With the words of the process; the others were ended."""
     with LocalCrew(MeasurePlan(mine), CPUS, patience=60.0) as crew:
         processes = crew.processes
-        sentence = "RuntimeError: shapes do not match.* while training 2 replicas with 17 examples"
+        assert len(processes) == 2
+        sentence = "RuntimeError: shapes do not match.* while training 1 replicas with 17 examples"
         with pytest.raises(ProcessEnded, match=sentence):
-            measure(crew, Configuration(2, 17, 0), 1.0, 0.1)
+            measure(crew, Configuration(1, 17, 0), 1.0, 0.1)
     assert not any(map(alive, processes.values()))
 
 
@@ -291,7 +353,7 @@ def test_a_measurement_that_is_killed_leaves_no_process_and_goes_on(
         "measure",
         mine,
         "--replicas",
-        "2",
+        "1",
         "--accumulation",
         "0",
         "--visits",
@@ -339,9 +401,6 @@ def test_processes_that_torchrun_started_measure_together(
     path = tmp_path / "profile.csv"
     with socket.create_server(("127.0.0.1", 0)) as door:
         port = str(door.getsockname()[1])
-    program = (
-        "import sys; from goodalloc.experiments.cli.main import main; sys.exit(main(sys.argv[1:]))"
-    )
     command = ["measure", mine, "--batch-sizes", "4,8", "--out", str(path), *QUICK]
     launched = environment | {
         "WORLD_SIZE": "2",
@@ -352,18 +411,20 @@ def test_processes_that_torchrun_started_measure_together(
         "GLOO_SOCKET_IFNAME": "lo",
         "OMP_NUM_THREADS": "1",
     }
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-P", "-c", program, *command],
-            env=launched | {"RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in (0, 1)
-    ]
-    said = [process.communicate(timeout=120)[0] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], said
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", RANKS, str(tmp_path), *command],
+        env=launched,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            _, error = process.communicate(timeout=120)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    said = [(tmp_path / f"rank-{rank}.txt").read_text() for rank in (0, 1)]
+    assert process.returncode == 0, (error, said)
     assert "process 1 of 2 is done" in said[1]
     found = sorted((row["nodes"], row["replicas"]) for row in read_rows(path))
     assert found == [("1", "1")] * 4 + [("2", "2")] * 4

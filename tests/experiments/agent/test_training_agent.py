@@ -12,9 +12,10 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -44,8 +45,30 @@ from tests.support.agent_program import job, train
 if TYPE_CHECKING:
     from goodalloc.experiments.support.processes import PipedProcess
     from goodalloc.models.adaptation.batch_rules import BatchRule, Situation
+    from goodalloc.models.goodput.throughput_model import ThroughputParameters
 
-PROGRAM = str(Path(agent_program.__file__).resolve())
+ROOT = Path(agent_program.__file__).resolve().parents[2]
+
+
+#: Makes replicas, which import PyTorch once for all; each says of its jobs in a file.
+REPLICAS = """
+import os
+import sys
+import torch._dynamo
+from tests.support import agent_program
+
+folder, replicas = sys.argv.pop(1), int(sys.argv.pop(1))
+children = []
+for rank in range(replicas):
+    child = os.fork()
+    if child == 0:
+        if replicas > 1:
+            os.environ["RANK"] = str(rank)
+        with open(f"{folder}/said-{rank}", "w") as sys.stdout:
+            sys.exit(agent_program.main())
+    children.append(child)
+print(*(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children))
+"""
 
 
 def start(environment: dict[str, str], replicas: int, *jobs: dict[str, Any]) -> list[Any]:
@@ -54,23 +77,23 @@ def start(environment: dict[str, str], replicas: int, *jobs: dict[str, Any]) -> 
         door.bind(("127.0.0.1", 0))
         port = str(door.getsockname()[1])
     group = {"WORLD_SIZE": str(replicas), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    children = [
+    paths = os.pathsep.join([environment["PYTHONPATH"], str(ROOT)])
+    with (
+        tempfile.TemporaryDirectory() as folder,
         subprocess.Popen(
-            [sys.executable, "-P", PROGRAM, json.dumps(jobs)],
+            [sys.executable, "-P", "-c", REPLICAS, folder, str(replicas), json.dumps(jobs)],
             stdout=subprocess.PIPE,
             text=True,
-            env=environment
-            | {"OMP_NUM_THREADS": "1"}
-            | (group | {"RANK": str(rank)} if replicas > 1 else {}),
-        )
-        for rank in range(replicas)
-    ]
-    try:
-        said = [child.communicate(timeout=120)[0] for child in children]
-    finally:
-        for child in children:
-            child.kill()
-    codes = [child.returncode for child in children]
+            env=environment | {"PYTHONPATH": paths} | (group if replicas > 1 else {}),
+            start_new_session=True,
+        ) as process,
+    ):
+        try:
+            codes = [int(code) for code in process.communicate(timeout=120)[0].split()]
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        said = [(Path(folder) / f"said-{rank}").read_text() for rank in range(replicas)]
     return [json.loads(words) if words else code for words, code in zip(said, codes, strict=True)]
 
 
@@ -121,27 +144,47 @@ def test_pass_times_keep_medians_of_the_last_few_of_the_last_configurations() ->
             times.record(one, 1.0, bad)
 
 
-def test_a_child_fits_the_throughput_model() -> None:
+#: Seconds of passes of four sizes, by a model that is known.
+TABLE = [[1.0, 1.0, m, 0.01 + 0.001 * m, 0.01 + 0.001 * m] for m in (8.0, 16.0, 32.0, 64.0)]
+
+
+class Fitted(NamedTuple):
+    """What a child found, and the folder of what it may keep for the next."""
+
+    found: ThroughputParameters | None
+    folder: Path
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> Fitted:
+    """A fit by a child whose user has set no folder for what is compiled."""
+    folder = tmp_path_factory.mktemp("cache")
+    fits, found = FitProcess(), None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv(CACHE, raising=False)
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        try:
+            fits.submit([])
+            assert not fits.busy
+            fits.submit(TABLE)
+            deadline = time.monotonic() + 60.0
+            while found is None and time.monotonic() < deadline:
+                time.sleep(0.02)
+                found = fits.collect()
+        finally:
+            fits.close()
+    return Fitted(found, folder)
+
+
+def test_a_child_fits_the_throughput_model(fitted: Fitted) -> None:
     """And recovers what the times were made by; a fit that takes too long is given up."""
-    table = [[1.0, 1.0, m, 0.01 + 0.001 * m, 0.01 + 0.001 * m] for m in (8.0, 16.0, 32.0, 64.0)]
     impatient = FitProcess(patience=0.0)
-    impatient.submit(table)
+    impatient.submit(TABLE)
     time.sleep(0.01)
     assert impatient.collect() is None
     assert not impatient.busy
-    fits, found = FitProcess(), None
-    try:
-        fits.submit([])
-        assert not fits.busy
-        fits.submit(table)
-        deadline = time.monotonic() + 60.0
-        while found is None and time.monotonic() < deadline:
-            time.sleep(0.02)
-            found = fits.collect()
-    finally:
-        fits.close()
-    assert found is not None
-    assert found[:2] == pytest.approx((0.01, 0.001), rel=0.1)
+    assert fitted.found is not None
+    assert fitted.found[:2] == pytest.approx((0.01, 0.001), rel=0.1)
 
 
 def test_a_child_that_nobody_closed_ends_with_its_owner(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,19 +205,10 @@ def test_a_child_that_nobody_closed_ends_with_its_owner(monkeypatch: pytest.Monk
 
 
 def test_what_a_fit_compiled_serves_the_next_child(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    fitted: Fitted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A job that starts again has its first fit sooner; what a user has set is left to him."""
-    monkeypatch.delenv(CACHE, raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    table = [[1.0, 1.0, m, 0.01 + 0.001 * m, 0.01 + 0.001 * m] for m in (8.0, 16.0)]
-    fits = FitProcess()
-    fits.submit(table)
-    deadline = time.monotonic() + 60.0
-    while fits.collect() is None and time.monotonic() < deadline:
-        time.sleep(0.02)
-    fits.close()
-    assert any((tmp_path / "goodalloc" / "jax").iterdir())
+    assert any((fitted.folder / "goodalloc" / "jax").iterdir())
     monkeypatch.setenv(CACHE, "elsewhere")
     assert compilation_cache()[CACHE] == "elsewhere"
 
@@ -273,43 +307,23 @@ def test_a_job_that_was_killed_ends_with_the_same_bytes(
     assert found["restarts"] == 1
 
 
-@pytest.mark.usefixtures("torch")
-def test_two_replicas_train_as_one_that_makes_two_passes(
-    environment: dict[str, str], tmp_path: Path
-) -> None:
-    """Both see the same examples; statistics, losses and rates agree to rounding."""
-    jobs: list[dict[str, Any]] = [
-        {
-            "optimiser": optimiser,
-            "rate": 0.02,
-            "dropout": 0.0,
-            "limits": (16, 32, 1, 8, True),
-            "batch_rule": "noise-scale",
-            "decision_steps": 20,
-            "settling_steps": 1,
-            "folder": str(tmp_path / optimiser),
-        }
-        for optimiser in ("sgd", "adam")
-    ]
-    several = start(environment, 2, *({**mine, "epochs": 5} for mine in jobs))
-    assert several[0] == several[1]
-    for mine, found in zip(jobs, several[0], strict=True):
-        alone = train(job(**mine | {"folder": mine["folder"] + "-alone"}), 5)
-        for name in ("examples", "progress", "loss", "gradient"):
-            assert found[name] == pytest.approx(alone[name], rel=1e-2), name
-        assert found["choice"][1] == 1  # it came to accumulate
+class Interrupted(NamedTuple):
+    """A job that was given a second replica: what it was asked for, and how its agent ended."""
+
+    given: dict[str, Any]
+    code: object
+    examples: int
 
 
-@pytest.mark.usefixtures("torch")
-def test_another_allocation_ends_the_job_which_goes_on_there(
-    environment: dict[str, str], tmp_path: Path
-) -> None:
-    """From one replica to two, which make two passes each, and back; the order goes on."""
-    file, folder = tmp_path / "allocation.json", str(tmp_path / "job")
-    allocation = allocate(file, {"node-0": 1})
+@pytest.fixture(scope="module")
+def interrupted(torch: Any, tmp_path_factory: pytest.TempPathFactory) -> Interrupted:
+    """It has one replica for six steps, of one pass each."""
+    assert torch.get_num_threads() == 1
+    folder = tmp_path_factory.mktemp("interrupted")
+    file = folder / "allocation.json"
     given: dict[str, Any] = {
-        "folder": folder,
-        "allocation": allocation,
+        "folder": str(folder / "job"),
+        "allocation": allocate(file, {"node-0": 1}),
         "look_seconds": 0.0,
         "limits": (32, 64, 1, 8, True),
     }
@@ -323,9 +337,58 @@ def test_another_allocation_ends_the_job_which_goes_on_there(
     loss = agent_program.cross_entropy(agent, *next(batches))
     with pytest.raises(SystemExit) as ended:
         agent.learn(loss)
-    assert ended.value.code == EXIT_REALLOCATED
-    assert agent.examples == 6 * 32
-    found = [one for (one,) in start(environment, 2, {**given, "epochs": 2})]
+    return Interrupted(given, ended.value.code, agent.examples)
+
+
+class Replicas(NamedTuple):
+    """Jobs of two replicas: what they were asked for, and what each replica says of each."""
+
+    jobs: list[dict[str, Any]]
+    said: list[Any]
+
+
+@pytest.fixture(scope="module")
+def replicas(
+    environment: dict[str, str], interrupted: Interrupted, tmp_path_factory: pytest.TempPathFactory
+) -> Replicas:
+    """Two jobs with different optimisers, and the interrupted one, which goes on."""
+    jobs: list[dict[str, Any]] = [
+        {
+            "optimiser": optimiser,
+            "rate": 0.02,
+            "dropout": 0.0,
+            "limits": (16, 32, 1, 8, True),
+            "batch_rule": "noise-scale",
+            "decision_steps": 20,
+            "settling_steps": 1,
+            "folder": str(tmp_path_factory.mktemp(optimiser) / "job"),
+        }
+        for optimiser in ("sgd", "adam")
+    ]
+    epochs = [{**mine, "epochs": 5} for mine in jobs] + [{**interrupted.given, "epochs": 2}]
+    return Replicas(jobs, start(environment, 2, *epochs))
+
+
+def test_two_replicas_train_as_one_that_makes_two_passes(replicas: Replicas) -> None:
+    """Both see the same examples; statistics, losses and rates agree to rounding."""
+    several = [said[:2] for said in replicas.said]
+    assert several[0] == several[1]
+    for mine, found in zip(replicas.jobs, several[0], strict=True):
+        alone = train(job(**mine | {"folder": mine["folder"] + "-alone"}), 5)
+        for name in ("examples", "progress", "loss", "gradient"):
+            assert found[name] == pytest.approx(alone[name], rel=1e-2), name
+        assert found["choice"][1] == 1  # it came to accumulate
+
+
+def test_another_allocation_ends_the_job_which_goes_on_there(
+    interrupted: Interrupted, replicas: Replicas
+) -> None:
+    """From one replica to two, which make two passes each, and back; the order goes on."""
+    given = interrupted.given
+    file, folder = Path(given["allocation"]), given["folder"]
+    assert interrupted.code == EXIT_REALLOCATED
+    assert interrupted.examples == 6 * 32
+    found = [said[2] for said in replicas.said]
     assert [one["restarts"] for one in found] == [1, 1]
     assert found[0]["choice"] == [8, 1, 1.0]
     assert found[0]["examples"] == 13 * 32 >= 2 * 203

@@ -345,7 +345,7 @@ def test_the_command_line_says_what_to_do_in_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Under the name of the policy, without a traceback, while the others are replayed."""
-    write_workload(SHORT, tmp_path / "workload.csv")
+    write_workload(SHORT[:1], tmp_path / "workload.csv")
     command = [
         "simulate",
         str(tmp_path / "workload.csv"),

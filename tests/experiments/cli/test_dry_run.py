@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from goodalloc.data.workloads.generator import draw_workload
 from goodalloc.experiments.cli.main import main
+from goodalloc.experiments.studies.framework import reproduction
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,9 +39,10 @@ def test_the_runs_of_the_benchmark_that_are_left_are_listed(
 
 
 def test_the_tasks_of_studies_are_counted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With minutes at the speed of this machine; a study that lacks its data says so."""
+    monkeypatch.setattr(reproduction, "draw_workload", cache(draw_workload))
     out = ("--dry-run", "--out", str(tmp_path / "out"))
     planned = {row["name"]: row for row in rows(capsys, "reproduce", "aiturbo", *out)}
     assert planned["exchange"]["tasks"] == 18

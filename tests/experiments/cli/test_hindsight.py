@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
@@ -27,14 +29,34 @@ OPTIONS = ("--nodes", "1", "--steps", "5")
 ON_TREE = ("--nodes", "4", "--gpus-per-node", "1", "--tree", "standard")
 
 
+def told_of(command: list[str]) -> Any:
+    """What a command says as JSON."""
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        assert main([*command, "--json"]) == 0
+    return json.loads(said.getvalue())
+
+
 @pytest.fixture(scope="module")
-def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of the files of a little day."""
+def day_told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """Folder of the files of a little day, and what was said of it."""
     folder = tmp_path_factory.mktemp("day")
     (folder / "jobs.in.csv").write_text(JOBS)
     command = ["hindsight", str(folder / "jobs.in.csv"), *OPTIONS]
-    assert main([*command, "--out", str(folder)]) == 0
-    return folder
+    return folder, told_of([*command, "--out", str(folder)])
+
+
+@pytest.fixture(scope="module")
+def day(day_told: tuple[Path, Any]) -> Path:
+    """The folder alone."""
+    return day_told[0]
+
+
+@pytest.fixture(scope="module")
+def slowdown_told(day: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """The same of its average slowdown."""
+    folder = tmp_path_factory.mktemp("slowdown")
+    command = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS, "--objective", "slowdown"]
+    return folder, told_of([*command, "--out", str(folder)])
 
 
 def test_it_writes_what_verify_checks(day: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,23 +121,18 @@ def test_no_job_ends_before_it_could_alone(day: Path) -> None:
     assert (day / "hindsight.png").stat().st_size > 10_000
 
 
-def test_the_same_seeds_give_the_same_numbers(
-    day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_same_seeds_give_the_same_numbers(day_told: tuple[Path, Any], tmp_path: Path) -> None:
     """As JSON; another seed of the search may give another schedule."""
-    found = []
-    for name in ("one", "two"):
-        command = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS, "--json"]
-        assert main([*command, "--out", str(tmp_path / name)]) == 0
-        found.append(json.loads(capsys.readouterr().out))
-    assert found[0] == found[1]
-    assert found[0]["jobs"] == 4
-    assert 0.5 < found[0]["bound_over_schedule"] <= 1.0
+    day, told = day_told
+    command = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS]
+    assert told_of([*command, "--out", str(tmp_path)]) == told
+    assert told["jobs"] == 4
+    assert 0.5 < told["bound_over_schedule"] <= 1.0
     bound, replays = (
-        found[0][f"{name}_average_completion_s"] for name in ("bound", "bound_on_replays")
+        told[f"{name}_average_completion_s"] for name in ("bound", "bound_on_replays")
     )
     assert bound < replays
-    assert 0.5 < found[0]["bound_on_replays_over_replayable"] <= 1.0
+    assert 0.5 < told["bound_on_replays_over_replayable"] <= 1.0
 
 
 def test_who_is_delayed_by_whom_adds_up(day: Path) -> None:
@@ -129,22 +146,18 @@ def test_who_is_delayed_by_whom_adds_up(day: Path) -> None:
     assert total - len(jobs) ** 2 <= pairs.seconds.sum() <= total + 1e-6
 
 
-def test_the_slowdown_is_bounded_by_the_same_prices(
-    day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_slowdown_is_bounded_by_the_same_prices(slowdown_told: tuple[Path, Any]) -> None:
     """Completion over the time alone on the requested GPUs, averaged over the jobs."""
-    command = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS, "--objective", "slowdown"]
-    assert main([*command, "--out", str(tmp_path), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    folder, told = slowdown_told
     assert 0.0 < told["bound_average_slowdown"] <= told["schedule_average_slowdown"]
-    problem = json.loads((tmp_path / "problem.json").read_text())
+    problem = json.loads((folder / "problem.json").read_text())
     alone = {}
     for training in problem["trainings"]:
         for row, gpus in enumerate(training["gpus"]):
             rates = [max(own[: row + 1]) for own in training["rates"][0]]
             seconds = [work / rate for work, rate in zip(training["work"], rates, strict=True)]
             alone[training["name"], gpus] = sum(seconds)
-    jobs = pd.read_csv(tmp_path / "jobs.csv")
+    jobs = pd.read_csv(folder / "jobs.csv")
     requested = [2, 1, 1, 4]
     slowdowns = [
         completion / alone[application, gpus]
@@ -153,28 +166,28 @@ def test_the_slowdown_is_bounded_by_the_same_prices(
         )
     ]
     assert told["schedule_average_slowdown"] == pytest.approx(sum(slowdowns) / 4)
-    names = [str(tmp_path / f"{name}.json") for name in ("problem", "schedule", "bound")]
+    names = [str(folder / f"{name}.json") for name in ("problem", "schedule", "bound")]
     assert main(["verify", *names]) == 0
 
 
 @pytest.mark.parametrize("objective", ["completion", "slowdown"])
 def test_weights_make_the_average_a_weighted_one(
-    objective: str, day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    objective: str, day: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """Jobs without a row have the weight 1; certificate and checker have the weights, too."""
     (tmp_path / "weights.csv").write_text("job,weight\nb,5\nd,0.5\n")
-    base = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS, "--objective", objective, "--json"]
-    assert main([*base, "--out", str(tmp_path / "plain")]) == 0
-    plain = json.loads(capsys.readouterr().out)
-    command = [*base, "--weights", str(tmp_path / "weights.csv"), "--out", str(tmp_path)]
-    assert main(command) == 0
-    told = json.loads(capsys.readouterr().out)
+    folder, plain = request.getfixturevalue(
+        "day_told" if objective == "completion" else "slowdown_told"
+    )
+    command = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS, "--objective", objective]
+    weights = ["--weights", str(tmp_path / "weights.csv")]
+    told = told_of([*command, *weights, "--out", str(tmp_path)])
     key = "average_completion_s" if objective == "completion" else "average_slowdown"
     assert f"bound_{key}" in plain
     assert f"bound_{key}" not in told
     first, second = (
-        [job["weight"] for job in json.loads((folder / "problem.json").read_text())["jobs"]]
-        for folder in (tmp_path / "plain", tmp_path)
+        [job["weight"] for job in json.loads((own / "problem.json").read_text())["jobs"]]
+        for own in (folder, tmp_path)
     )
     assert [own / 7.5 for own in (1.0, 5.0, 1.0, 0.5)] == pytest.approx(
         [after / before / 4 for before, after in zip(first, second, strict=True)]
@@ -190,16 +203,14 @@ def test_weights_make_the_average_a_weighted_one(
 
 
 def test_equal_weights_are_none(
-    day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    day_told: tuple[Path, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The same numbers, whatever their size, under the name of a weighted average."""
     (tmp_path / "weights.csv").write_text("weight,job\n7,a\n7,b\n7,c\n7,d\n")
-    base = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS]
-    assert main([*base, "--json", "--out", str(tmp_path / "plain")]) == 0
-    plain = json.loads(capsys.readouterr().out)
-    base += ["--weights", str(tmp_path / "weights.csv"), "--out", str(tmp_path)]
-    assert main([*base, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    day, plain = day_told
+    base = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS, "--out", str(tmp_path)]
+    base += ["--weights", str(tmp_path / "weights.csv")]
+    told = told_of(base)
     for name in ("bound", "schedule", "replayable"):
         found = told[f"{name}_weighted_average_completion_s"]
         assert found == pytest.approx(plain[f"{name}_average_completion_s"], rel=1e-6)

@@ -12,6 +12,7 @@ import pytest
 from goodalloc.experiments.cli import report
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.studies import documents
+from goodalloc.experiments.studies.classical import hesrpt
 from goodalloc.experiments.studies.framework.stored_result import (
     Confirmation,
     confirm_stored,
@@ -24,6 +25,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TEMPLATE = "hesrpt-summary: jobs=16; power=0.5: {equal_above_%:.1f} %"
+
+
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A study of few jobs and decisions."""
+    monkeypatch.setattr(hesrpt, "JOBS", (4,))
+    monkeypatch.setattr(hesrpt, "DECISIONS", 20)
 
 
 @pytest.fixture
@@ -107,6 +115,7 @@ def test_what_all_stored_results_took_is_told(
     assert last.startswith("stored results: 2 full in 3.5, 1 quick in 0.2 processor hours;")
 
 
+@pytest.mark.usefixtures("brief")
 def test_stored_rows_are_those_of_the_command(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -223,6 +232,7 @@ def test_code_that_is_not_committed_is_refused(
         report.commit_of_code()
 
 
+@pytest.mark.usefixtures("brief")
 def test_a_task_whose_origin_cannot_be_read_is_refused_before_its_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -180,9 +180,10 @@ def test_a_table_has_one_writer(
 
 
 def test_the_report_covers_earlier_plans(
-    plugin: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    plugin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Rows under the same limits stay in the averages; those under others do not come in."""
+    monkeypatch.setattr(cli_experiments, "draw_gap_benchmark", lambda *_: None)
     arguments = ["gap", "--solvers", f"{plugin}:stay", "--out", str(tmp_path), "--json"]
     for more in (["--instances", ",".join(INSTANCES)], ["--instances", INSTANCES[0]]):
         assert main([*arguments, *more]) == 0

@@ -35,6 +35,7 @@ from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.mode import resources
 from goodalloc.solvers.hindsight.best_prices import Stage, hindsight_bound
 from goodalloc.solvers.policies.registry import make_policy
+from tests.support.few import few
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -175,7 +176,7 @@ def plain_rates(
     return rates[:, [count - 1 for count in counts]]
 
 
-@pytest.mark.parametrize("name", ["bert", "ncf"])
+@pytest.mark.parametrize("name", few(["bert", "cifar10", "ncf"], 2))
 def test_rates_are_those_of_one_step_at_a_time(name: str) -> None:
     """By the shipped profiles, on a node and on two."""
     for nodes in (1, 2):

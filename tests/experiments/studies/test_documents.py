@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from goodalloc.experiments.cli.main import main
+from goodalloc.experiments.studies.classical import hesrpt
 from goodalloc.experiments.studies.documents import (
     ORIGINS,
     benchmark_names,
@@ -117,7 +118,7 @@ def test_what_stored_results_took_can_be_shown() -> None:
     assert float(rows["hesrpt"]["processor_hours"]) == pytest.approx(seconds / 3600)
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("name", [pytest.param("hesrpt", marks=pytest.mark.slow), *SAMPLES[1:]])
 def test_a_sample_of_the_studies_gives_the_same_bytes_again(name: str, tmp_path: Path) -> None:
     """Of those that take seconds."""
     quick = f"{name}-quick" in stored_names()
@@ -125,6 +126,18 @@ def test_a_sample_of_the_studies_gives_the_same_bytes_again(name: str, tmp_path:
     assert main(["reproduce", name, *options, "--out", str(tmp_path)]) == 0
     stored = results_folder(name) / (f"{name}-quick.csv" if quick else f"{name}.csv")
     assert (tmp_path / stored.name).read_bytes() == stored.read_bytes()
+
+
+def test_the_first_task_of_a_study_gives_the_first_stored_bytes_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of workloads of the fewest jobs."""
+    monkeypatch.setattr(hesrpt, "JOBS", hesrpt.JOBS[:1])
+    assert main(["reproduce", "hesrpt", "--quick", "--out", str(tmp_path)]) == 0
+    again = (tmp_path / "hesrpt-quick.csv").read_bytes()
+    stored = (results_folder("hesrpt") / "hesrpt-quick.csv").read_bytes()
+    assert again.count(b"\n") == 1 + 2 * len(hesrpt.POWERS)
+    assert stored.startswith(again)
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -27,19 +28,48 @@ def broken():
 """
 
 
+class Command(NamedTuple):
+    """What the command printed and wrote, and what was asked and answered for each of its rows."""
+
+    printed: str
+    rows: list[dict[str, str]]
+    asked: list[tuple[tuple[Any, ...], dict[str, Any]]]
+    costs: list[RestartCost]
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory: pytest.TempPathFactory) -> Command:
+    """Two visits, of which the first restarts a training and the second repeats its numbers."""
+    out, printed = tmp_path_factory.mktemp("restarts") / "restarts.csv", io.StringIO()
+    asked, costs = list[tuple[tuple[Any, ...], dict[str, Any]]](), list[RestartCost]()
+
+    def once(*arguments: Any, **options: Any) -> RestartCost:
+        asked.append((arguments, options))
+        again = costs[0]._replace(save_s=costs[0].save_s + 1.0) if costs else None
+        costs.append(again or restart_cost(*arguments, **options))
+        return costs[-1]
+
+    words = ["measure", "perceptron", "--restart", "--visits", "2", "--batch-sizes", "32"]
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+        patch.setattr(restart, "restart_cost", once)
+        assert main([*words, "--out", str(out)]) == 0
+    rows = list(csv.DictReader(io.StringIO(out.read_text("utf-8"))))
+    return Command(printed.getvalue(), rows, asked, costs)
+
+
 def test_what_a_training_loses_is_the_sum_of_its_parts() -> None:
     """The longer first step among them."""
     cost = RestartCost("a", "cpu", 10.0, 1.0, 2.0, 4.0, 8.0, first_step_s=20.0, step_s=4.0)
     assert cost.lost == 1.0 + 2.0 + 4.0 + 8.0 + 16.0
 
 
-def test_a_real_restart_has_parts_above_zero_and_the_whole_state() -> None:
+def test_a_real_restart_has_parts_above_zero_and_the_whole_state(command: Command) -> None:
     """Weights in single precision, and a momentum for each of them if the optimiser has some."""
     import torch
 
     from goodalloc.experiments.tasks.task import find_task
 
-    cost = restart_cost("perceptron", batch=32)
+    cost = command.costs[0]
     parts = (cost.save_s, cost.start_s, cost.build_s, cost.load_s, cost.first_step_s, cost.step_s)
     assert min(parts) > 0.0
     assert cost.device == "cpu"
@@ -49,20 +79,16 @@ def test_a_real_restart_has_parts_above_zero_and_the_whole_state() -> None:
     assert weights < cost.checkpoint_mib < 3.1 * weights
 
 
-def test_the_command_writes_a_row_a_restart(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_a_row_a_restart(command: Command) -> None:
     """And says what they cost on average."""
-    out = tmp_path / "restarts.csv"
-    words = ["measure", "perceptron", "--restart", "--visits", "2", "--out", str(out)]
-    assert main(words) == 0
-    assert "a restart costs" in capsys.readouterr().out
-    rows = list(csv.DictReader(io.StringIO(out.read_text("utf-8"))))
-    assert [row["model"] for row in rows] == ["perceptron"] * 2
-    for row in rows:
+    assert "a restart costs" in command.printed
+    assert command.asked == [(("perceptron", "cpu"), {"batch": 32})] * 2
+    assert [row["model"] for row in command.rows] == ["perceptron"] * 2
+    for row, cost in zip(command.rows, command.costs, strict=True):
         parts = sum(float(row[name]) for name in ("save_s", "start_s", "build_s", "load_s"))
         first = float(row["first_step_s"]) - float(row["step_s"])
         assert float(row["lost_s"]) == pytest.approx(parts + first, rel=1e-2)
+        assert float(row["lost_s"]) == pytest.approx(cost.lost, rel=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -27,12 +27,14 @@ from goodalloc.solvers.mode_columns.solver import solve_mode_columns
 from tests.experiments.verification.test_verify import FILES
 from tests.experiments.verification.test_verify_columns import RULES, lower_bound, set_key
 from tests.solvers.mode_columns.test_solve_mode_columns import POWERS, STATES, small_round
+from tests.support.few import few
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from goodalloc.models.round.allocation import Allocation
+    from goodalloc.solvers.mode_columns.solver import ModeColumnAnswer
 
 pytest.importorskip("pyarrow", reason="rounds in columns are read by pyarrow")
 
@@ -46,14 +48,31 @@ def rows_of(columns: ModeColumns, allocation: Allocation) -> list[dict[str, Any]
     return [dict(zip(NAMES, row, strict=True)) for row in zip(*parts, mode, strict=True)]
 
 
-def files(folder: Path, columns: ModeColumns) -> tuple[Path, Path, Path]:
+def files(
+    folder: Path, columns: ModeColumns, answer: ModeColumnAnswer | None = None
+) -> tuple[Path, Path, Path]:
     """A round, the allocation that the solver finds, and its certificate, as files."""
     paths = folder / "round.parquet", folder / "best.csv", folder / "proof.json"
-    answer = solve_mode_columns(columns)
+    answer = answer or solve_mode_columns(columns)
     write_columns(columns, paths[0])
     paths[1].write_text(csv_text(rows_of(columns, answer.allocation), NAMES), encoding="utf-8")
     write_mode_column_certificate(answer.bound, answer.proof, paths[0], paths[2])
     return paths
+
+
+@pytest.fixture(scope="module")
+def proved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+    """The files of a round of sixty jobs, made once."""
+    return files(tmp_path_factory.mktemp("proved"), generate_mode_columns(0, 60))
+
+
+@pytest.fixture
+def paths(proved: tuple[Path, Path, Path], tmp_path: Path) -> tuple[Path, Path, Path]:
+    """Copies of them, to be changed."""
+    first, second, third = (tmp_path / path.name for path in proved)
+    for path in proved:
+        shutil.copy(path, tmp_path)
+    return first, second, third
 
 
 def verdict(paths: tuple[Path, Path, Path]) -> Any:
@@ -66,9 +85,9 @@ def verdict(paths: tuple[Path, Path, Path]) -> Any:
 def test_what_the_solver_claims_is_verified(power: float, state: Any, tmp_path: Path) -> None:
     """The checker finds the same fitness, and the bound to within what the claim leaves."""
     rules = Rules(power=power, **RULES[STATES.index(state)])
-    columns = generate_mode_columns(3, 120, three_types(8), state=state, rules=rules)
-    paths = files(tmp_path, columns)
-    found, answer = verdict(paths), solve_mode_columns(columns)
+    columns = generate_mode_columns(3, 60, three_types(4), state=state, rules=rules)
+    answer = solve_mode_columns(columns)
+    found = verdict(files(tmp_path, columns, answer))
     assert found.verified, found.reasons
     assert found.feasible
     assert found.fitness == pytest.approx(answer.fitness, rel=1e-12)
@@ -76,7 +95,7 @@ def test_what_the_solver_claims_is_verified(power: float, state: Any, tmp_path: 
     assert found.bound <= answer.bound * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", few(range(60), 20))
 def test_small_rounds_with_any_resources_are_verified(seed: int, tmp_path: Path) -> None:
     """Cores and memory of no common unit among them, on one type of GPU and on two."""
     rules = Rules(power=POWERS[seed % 5], **RULES[seed % 4])
@@ -85,7 +104,7 @@ def test_small_rounds_with_any_resources_are_verified(seed: int, tmp_path: Path)
     assert said.verified, said.reasons
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", few(range(60), 20))
 def test_no_prices_prove_a_bound_below_the_optimum(seed: int, tmp_path: Path) -> None:
     """Random prices of GPUs, resources and pieces, beside the exact solver."""
     random = np.random.default_rng(seed)
@@ -162,10 +181,9 @@ def no_pieces(document: dict[str, Any]) -> None:
     ],
 )
 def test_a_certificate_that_was_changed_is_refused(
-    change: Callable[[dict[str, Any]], None], message: str, tmp_path: Path
+    change: Callable[[dict[str, Any]], None], message: str, paths: tuple[Path, Path, Path]
 ) -> None:
     """One sentence says what is wrong."""
-    paths = files(tmp_path, generate_mode_columns(0, 60))
     document = json.loads(paths[2].read_text())
     change(document)
     paths[2].write_text(json.dumps(document).replace("Infinity", "1e999"))
@@ -188,26 +206,23 @@ def test_a_certificate_that_was_changed_is_refused(
     ],
 )
 def test_an_allocation_that_breaks_a_rule_is_refused(
-    text: str, message: str, tmp_path: Path
+    text: str, message: str, paths: tuple[Path, Path, Path]
 ) -> None:
     """Too full nodes, GPUs of another type, two modes at once."""
-    paths = files(tmp_path, generate_mode_columns(0, 60))
     paths[1].write_text("job,node,gpus,mode\n" + text)
     said = verdict(paths)
     assert not said.verified
     assert message in said.reasons[0]
 
 
-def test_an_allocation_without_modes_is_refused(tmp_path: Path) -> None:
+def test_an_allocation_without_modes_is_refused(paths: tuple[Path, Path, Path]) -> None:
     """The column is named."""
-    paths = files(tmp_path, generate_mode_columns(0, 60))
     paths[1].write_text("job,node,gpus\n0,0,1\n")
     assert "expected a column mode" in verdict(paths).reasons[0]
 
 
-def test_rounds_without_modes_are_of_the_other_checker(tmp_path: Path) -> None:
+def test_rounds_without_modes_are_of_the_other_checker(paths: tuple[Path, Path, Path]) -> None:
     """One sentence, not a traceback."""
-    paths = files(tmp_path, generate_mode_columns(0, 60))
     write_columns(generate_columns(3, 60, 12, 4), paths[0])
     assert "have no modes; expected verify_columns.py" in verdict(paths).reasons[0]
 

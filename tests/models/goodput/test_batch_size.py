@@ -184,7 +184,7 @@ def cases(draw: st.DrawFn) -> tuple[GoodputModel, int, int]:
     return model, draw(st.integers(1, 2)), draw(st.integers(1, 20))
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(cases())
 def test_no_whole_batch_size_is_better(case: tuple[GoodputModel, int, int]) -> None:
     """The integer search against every feasible (m, s), and never below the published grid."""
@@ -209,9 +209,9 @@ def test_the_grid_is_the_published_one(case: tuple[GoodputModel, int, int], poin
         assert again == pytest.approx(expected[0], rel=ROUNDING)
 
 
-def test_thousands_of_random_models_are_solved_exactly() -> None:
-    """Full enumeration of (m, s) over 3,000 models at the edge of what is allowed."""
-    models, nodes, replicas = random_cases(3000, seed=0)
+def test_a_thousand_random_models_are_solved_exactly() -> None:
+    """Full enumeration of (m, s) over models at the edge of what is allowed."""
+    models, nodes, replicas = random_cases(1000, seed=0)
     found = best_batch_size(stack_models(models), nodes, replicas)
     assert_optimal(found, models, nodes, replicas)
     grid = best_batch_size(stack_models(models), nodes, replicas, search="grid")
@@ -221,7 +221,7 @@ def test_thousands_of_random_models_are_solved_exactly() -> None:
 
 def test_whole_numbers_that_reverse_the_order_of_passes_are_found() -> None:
     """Few whole m and cheap passes, so that more passes than in the real optimum may win."""
-    models, nodes, replicas = random_cases(3000, seed=0, draw=crowded_model)
+    models, nodes, replicas = random_cases(1000, seed=0, draw=crowded_model)
     found = best_batch_size(stack_models(models), nodes, replicas)
     assert_optimal(found, models, nodes, replicas)
 

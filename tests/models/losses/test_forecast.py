@@ -8,7 +8,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goodalloc.data.workloads.loss_runs import Course, draw_losses
@@ -41,6 +41,7 @@ def test_losses_fall_to_the_target_at_the_last_step(
 
 
 @given(SEEDS, st.sampled_from(COURSES), st.floats(0.0, 1.0))
+@settings(max_examples=30)
 def test_the_future_makes_no_difference(seed: int, course: Course, part: float) -> None:
     """Nor do the steps since the last fit."""
     run = drawn(seed, course)
@@ -51,6 +52,7 @@ def test_the_future_makes_no_difference(seed: int, course: Course, part: float) 
 
 
 @given(SEEDS, st.sampled_from(COURSES), st.floats(0.0, 1.0))
+@settings(max_examples=40)
 def test_no_more_epochs_are_believed_than_the_user_allows(
     seed: int, course: Course, part: float
 ) -> None:
@@ -65,10 +67,10 @@ def test_no_more_epochs_are_believed_than_the_user_allows(
 
 
 def test_the_end_of_a_lawful_course_shows_early_and_of_others_not() -> None:
-    """Medians of forty jobs at half of their steps, and how many are trusted then."""
+    """Medians of twenty jobs at half of their steps, and how many are trusted then."""
     off, sure = {}, {}
     for course in COURSES:
-        found = [forecast(drawn(seed, course), 500.0) for seed in range(40)]
+        found = [forecast(drawn(seed, course), 500.0) for seed in range(20)]
         off[course] = np.median([abs(f.steps / 1000.0 - 1.0) for f in found])
         sure[course] = np.mean([f.error <= 0.25 for f in found])
     assert off["lawful"] < 0.05

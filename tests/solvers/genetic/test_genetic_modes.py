@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -49,10 +50,12 @@ NODES = Cluster(
     )
 )
 
-FEW_NODES = Cluster(
+#: As many nodes and resources as above, which decide what is compiled, and few GPUs.
+FEW_GPUS = Cluster(
     (
         NodeGroup("a", 1, 2, "a100", resources({"cpu": 3.0})),
-        NodeGroup("t", 1, 3, "t4", resources({"cpu": 5.0})),
+        NodeGroup("t", 1, 1, "t4", resources({"cpu": 2.0, "memory": 2.0})),
+        NodeGroup("u", 2, 1, "t4", resources({"cpu": 3.0})),
     )
 )
 
@@ -75,7 +78,7 @@ def make_mode(generator: np.random.Generator, index: int, cluster: Cluster) -> M
     return Mode(f"mode{index}", model, kind, resources(amounts))
 
 
-def make_instance(seed: int, jobs: int = 12, cluster: Cluster = NODES, **rules: Any) -> Instance:
+def make_instance(seed: int, jobs: int = 8, cluster: Cluster = NODES, **rules: Any) -> Instance:
     """A round of jobs of every kind, some running and some of these pinned."""
     generator = np.random.default_rng(seed)
     free, left = cluster.node_gpus.copy(), cluster.node_resources.copy()
@@ -308,15 +311,22 @@ def test_jobs_that_never_ran_are_valued_each_by_its_own_share_whatever_others_de
         Job(f"job{i}", modes=(Mode("m", None, "", resources(taken)),), max_replicas=4 - i, age=9.0)
         for i, taken in enumerate(demands)
     ]
-    cluster = Cluster((NodeGroup("n", 1, 6, "", resources({"cpu": 9.0})),))
+    cluster = Cluster(
+        (
+            NodeGroup("n", 1, 6, "", resources({"cpu": 9.0, "memory": 9.0})),
+            NodeGroup("m", 3, 4, "", resources({"cpu": 9.0})),
+        )
+    )
     held = {"job0": 3, "job1": 1, "job2": 2}
     for ordered in (jobs, jobs[::-1]):
-        instance = Instance(cluster, tuple(ordered), Rules(power=1.0, restart_delay=0.0))
-        start = Allocation.from_matrix([[held[job.name]] for job in ordered], np.zeros(3, int))
+        instance = Instance(cluster, tuple(ordered), Rules(restart_delay=0.0))
+        rows = [[held[job.name], 0, 0, 0] for job in ordered]
+        start = Allocation.from_matrix(rows, np.zeros(3, int))
         found = evolve(instance, start=start, generations=1)
-        values = [held[job.name] / instance.fair_share / 6 + 1e-3 for job in ordered]
+        share = instance.fair_share * cluster.num_gpus / cluster.num_nodes
+        values = np.array([held[job.name] / share + 1e-3 for job in ordered])
         assert found.best == start
-        assert found.fitness[0] == pytest.approx(np.mean(values), rel=1e-12)
+        assert found.fitness[0] == pytest.approx(1 / np.mean(1 / values), rel=1e-12)
 
 
 @pytest.mark.parametrize("avoid", [False, True])
@@ -324,7 +334,7 @@ def test_tiny_rounds_are_mostly_decided_as_well_as_possible(avoid: bool) -> None
     """Never above the enumeration's optimum, and mostly equal to it."""
     reached = 0
     for seed in range(8):
-        instance = make_instance(seed, 4, FEW_NODES, interference_avoidance=avoid)
+        instance = make_instance(seed, 4, FEW_GPUS, interference_avoidance=avoid)
         optimum = solve_brute_force(instance).bound
         answer = solve_genetic(instance, seed=seed)
         assert answer.allocation is not None
@@ -349,9 +359,14 @@ def test_a_start_without_broken_rows_obeys_every_rule(
     assert (same | instance.pinned).all()
 
 
-def test_time_that_is_over_at_once_leaves_a_feasible_start(instance: Instance) -> None:
+def test_time_that_is_over_at_once_leaves_a_feasible_start(
+    instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Before anything is compiled the start comes back in its modes, freed of broken rows."""
+    over = Event()
+    monkeypatch.setattr("goodalloc.solvers.genetic.compile._compile", lambda *_: over.wait())
     answer = solve_genetic(instance, population=9, stop=Stop(seconds=0.01))
+    over.set()
     assert (answer.limit, answer.iterations) == (Limit.TIME, 0)
     assert answer.allocation is not None
     assert violations(instance, answer.allocation) == ()

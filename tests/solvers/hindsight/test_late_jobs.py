@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goodalloc.formulations.hindsight.late_bound import late_job_bound
@@ -99,6 +99,7 @@ def test_the_bound_is_below_the_fewest_late_jobs_on_thousands_of_traces() -> Non
     assert 0.5 * best < bound <= best
 
 
+@settings(max_examples=30)
 @given(SEEDS, st.integers(1, 2))
 def test_it_is_the_sum_of_the_terms_of_the_jobs(seed: int, types: int) -> None:
     """Equation (1), term by term, by the plain function."""

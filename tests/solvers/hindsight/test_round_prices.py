@@ -26,9 +26,9 @@ from tests.support.hindsight.tiny_traces import UNIT, tiny_trace
 
 def test_searched_prices_prove_more_than_those_for_all_schedules() -> None:
     """On most tiny traces of one and two types, in rounds of a unit with a restart."""
-    gains = [gain(seed) for seed in range(6)]
+    gains = [gain(seed) for seed in range(4)]
     assert np.mean(gains) > 0.01
-    assert sum(one > 0.0 for one in gains) >= 4
+    assert sum(one > 0.0 for one in gains) >= 3
 
 
 def gain(seed: int) -> float:
@@ -51,7 +51,7 @@ def gain(seed: int) -> float:
     return values[1] / values[0] - 1.0
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_gradient_is_that_of_the_cost(seed: int) -> None:
     """By differences, where the cheapest schedule stays the same."""
     problem, bound, rounds = drawn_in_rounds(seed)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goodalloc.models.hindsight.offline_problem import (
@@ -42,6 +42,7 @@ def drawn_schedule(problem: OfflineProblem, seed: int) -> OfflineSchedule:
     return segments
 
 
+@settings(max_examples=25)
 @given(SEEDS, st.sampled_from([1, 2]), st.sampled_from([UNIT, 3 * UNIT, 10 * UNIT]))
 def test_windows_keep_a_schedule_feasible_and_make_it_no_worse(
     seed: int, types: int, seconds: float

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goodalloc.data.rounds.synergy import PUBLISHED_GPUS, Server, synergy_round
@@ -72,6 +72,7 @@ def test_the_first_program_gives_the_golden_values(servers: int) -> None:
     assert total(instance, fitness(instance, share)) == pytest.approx(8.0 * servers, rel=1e-12)
 
 
+@settings(max_examples=40)
 @given(instance=ROUNDS)
 def test_linear_is_no_less_than_integer_than_tune_than_proportional(instance: Instance) -> None:
     """On rounds whose jobs all run, no slower than proportionally: TUNE's are such."""
@@ -86,6 +87,7 @@ def test_linear_is_no_less_than_integer_than_tune_than_proportional(instance: In
     assert best.bound >= integer.value - 1e-7
 
 
+@settings(max_examples=40)
 @given(instance=ROUNDS)
 def test_opt_is_feasible_and_its_bound_holds(instance: Instance) -> None:
     """The bound is no less than what any of the published policies reaches."""
@@ -301,6 +303,7 @@ def test_the_programs_agree_with_every_allocation_of_a_thousand_rounds() -> None
         check_on_one_server(seed)
 
 
+@settings(max_examples=40)
 @given(seed=st.integers(0, 10**6))
 def test_the_order_of_the_jobs_does_not_change_the_value(seed: int) -> None:
     """Of a full round, where all jobs take part."""

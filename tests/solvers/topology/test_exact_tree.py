@@ -30,10 +30,10 @@ from tests.support.few import few
 from tests.support.small_rounds import gpu_round, tiny_tree
 
 #: Seeds of a test, so that one test is not a process of its own for each.
-BATCH = 50
+BATCH = 25
 
 
-@pytest.mark.parametrize("first", few(range(0, 3500, BATCH), 4))
+@pytest.mark.parametrize("first", few(range(0, 3500, BATCH), 2))
 def test_the_nested_counts_are_as_good_as_brute_force(first: int) -> None:
     """For every power, on all kinds of tiny trees, from nothing; and the bound is reached."""
     for seed in range(first, first + BATCH):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from goodalloc.experiments.replay.replay_conditions import Knowledge
+    from goodalloc.experiments.studies.comparisons.counted_fits import Counted
 
 
 def replayed(knowledge: Knowledge) -> Simulator:
@@ -36,33 +38,46 @@ def replayed(knowledge: Knowledge) -> Simulator:
     return Simulator(workload, applications_of(None), make_policy("pollux"), setting)
 
 
-@pytest.mark.parametrize("knowledge", ["explored", "history", "similar"])
-def test_as_many_fits_are_counted_as_agents_make(
-    knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever the jobs know; those that explore fit whenever they measure."""
+class Watched(NamedTuple):
+    """What is counted of a replay, the fits that its agents made, and the shares reported."""
+
+    counted: Counted
+    fitted: int
+    shares: list[float]
+
+
+@cache
+def watched(knowledge: Knowledge) -> Watched:
+    """A replay to its end."""
     fitted = []
+    shares: list[float] = []
 
     def spy(tables: Sequence[Any]) -> Any:
         fitted.append(len(tables))
         return fit_tables(tables)
 
-    monkeypatch.setattr("goodalloc.experiments.replay.agents.fit_tables", spy)
-    counted = count_fits(replayed(knowledge))
-    assert counted.fits == sum(fitted)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("goodalloc.experiments.replay.agents.fit_tables", spy)
+        counted = count_fits(replayed(knowledge), shares.append)
+    return Watched(counted, sum(fitted), shares)
+
+
+@pytest.mark.parametrize("knowledge", ["explored", "history", "similar"])
+def test_as_many_fits_are_counted_as_agents_make(knowledge: Knowledge) -> None:
+    """Whatever the jobs know; those that explore fit whenever they measure."""
+    counted, fitted, _ = watched(knowledge)
+    assert counted.fits == fitted
     assert (counted.measured == counted.fits) == (knowledge == "explored")
 
 
 def test_jobs_with_experience_measure_less() -> None:
     """Than those that explore."""
-    explored, known = (count_fits(replayed(one)) for one in ("explored", "history"))
-    assert known.measured < explored.measured
+    assert watched("history").counted.measured < watched("explored").counted.measured
 
 
 def test_the_share_that_is_done_is_reported_and_the_picture_drawn(tmp_path: Path) -> None:
     """The share ends at all."""
-    shares: list[float] = []
-    count_fits(replayed("explored"), shares.append)
+    shares = watched("explored").shares
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
     rows = [FitRow(6, 6, way.label, 5.0, 6.0, -10.0, -5.0, 1.2) for way in WAYS]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,6 +27,7 @@ from goodalloc.models.round.rules import OSDI21
 from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.policies.pollux import PolluxGenetic, decision_of
 from tests.support.policies.policy_rounds import active, round_of
+from tests.support.replay.replays import SMALL
 from tests.support.replay.studies import TinyPlan, carry_out
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ def test_the_gap_of_the_optimum_is_0_and_of_half_its_fitness_50() -> None:
 def test_judging_a_round_changes_no_decision(tmp_path: Path) -> None:
     """The population that goes on is that of the published budget."""
     rounds = [
-        round_of(active("a", 4), active("b", 2), active("c", 1), time=60 * n) for n in (1, 2, 3)
+        round_of(*(active(name, explored=4) for name in "abc"), time=60 * n) for n in (1, 2, 3)
     ]
     alone = small()
     file = tmp_path / "probes"
@@ -80,8 +82,9 @@ def test_means_are_over_workloads_and_seconds_follow_the_generations() -> None:
 
 @pytest.fixture
 def short_days(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One load, small budgets, and a judged round in five."""
-    monkeypatch.setattr(genetic_budgets, "SCENARIOS", LOADS[:1])
+    """One load on two nodes, small budgets, and a judged round in five."""
+    one = replace(LOADS[0], setting=SMALL)
+    monkeypatch.setattr(genetic_budgets, "SCENARIOS", (one,))
     monkeypatch.setattr(genetic_budgets, "EVERY", 5)
     monkeypatch.setattr(ReplayTask, "made_policy", lambda task: small(task.rules, task.seed))
 

@@ -67,6 +67,11 @@ def job(name: str, submission: float, steps: float, replicas: int = 1) -> GavelJ
     return GavelJob(name, submission, NET, replicas, steps)
 
 
+def brief(**parameters: Any) -> GavelWorkload:
+    """Of jobs of half an hour to three hours, whose replays end within a few rounds."""
+    return GavelWorkload(short_share=1.0, short=(1.5, 2.2), **parameters)
+
+
 class Fixed:
     """A policy that always says the same of those who are there."""
 
@@ -212,9 +217,9 @@ def test_gavel_serves_everybody_by_rates() -> None:
 
 def test_rows_of_time_shares_keep_their_laws() -> None:
     """The bisection within 5 %, no part better than the whole, every gap proved."""
-    sharing, steps = gavel_round(32, 1, None)
-    assert (sharing.num_jobs, steps.shape) == (32, (32,))
-    rows = share_rows(32, 1, None)
+    sharing, steps = gavel_round(16, 1, None)
+    assert (sharing.num_jobs, steps.shape) == (16, (16,))
+    rows = share_rows(16, 1, None)
     assert {row.goal for row in rows} == {
         "max-min",
         "makespan",
@@ -266,7 +271,7 @@ def test_dollars_deadlines_and_entities_are_told_of_small_replays(
     contenders = {name: gavel_cost.CONTENDERS[name] for name in few}
     monkeypatch.setattr(gavel_cost, "CONTENDERS", contenders)
     small = Cluster(tuple(NodeGroup(kind, 1, 1, kind) for kind in TYPES))
-    for name, value in {"CLUSTER": small, "JOBS_EACH": 3, "APART": 3600, "WINDOW": 3600}.items():
+    for name, value in {"CLUSTER": small, "JOBS_EACH": 2, "APART": 3600, "WINDOW": 3600}.items():
         monkeypatch.setattr(gavel_levels, name, value)
     plan = Plan(tmp_path, quick=True)
     studies: list[Reproduction[Any]] = [GAVEL_COST, GAVEL_LEVELS]
@@ -298,11 +303,14 @@ def test_tables_and_pictures_are_made_of_small_replays(
 ) -> None:
     """Types known beside types equal, and every goal by every way."""
     monkeypatch.setattr(gavel_replay, "QUICK_JOBS", 8)
-    monkeypatch.setattr(gavel_replay, "LOADS", (2.0, 0.0))
+    monkeypatch.setattr(gavel_replay, "LOADS", (60.0, 0.0))
+    monkeypatch.setattr(gavel_replay, "GavelWorkload", brief)
     monkeypatch.setattr(time_share_gap, "QUICK_SIZES", (16,))
     plan = Plan(tmp_path, quick=True)
     monkeypatch.setattr(gavel_packing, "QUICK_JOBS", 24)
     monkeypatch.setattr(gavel_packing, "NODES", 1)
+    monkeypatch.setattr(gavel_packing, "LOADS", (60.0,))
+    monkeypatch.setattr(gavel_packing, "GavelWorkload", brief)
     studies: list[Reproduction[Any]] = [GAVEL, TIME_SHARES, PACKING]
     for study in studies:
         for task in study.tasks(plan):

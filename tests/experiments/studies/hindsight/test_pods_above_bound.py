@@ -67,7 +67,7 @@ def test_different_nodes_may_hold_most_of_the_servers_and_most_of_the_workers() 
 def test_no_replay_is_below_the_bound(gpus: tuple[int, ...]) -> None:
     """Of few jobs on few nodes, with GPUs on all of them or on one."""
     setting = PsSetting(nodes=3, node_gpus=gpus)
-    options = replace(PsWorkloadOptions(), jobs=8)
+    options = replace(PsWorkloadOptions(), jobs=6)
     jobs = ps_workload(1, options)
     problem = steady_pods_jobs(jobs, setting)
     bound = steady_jobs_bound(problem, 2400.0, Stop(iterations=10))
@@ -79,8 +79,8 @@ def test_no_replay_is_below_the_bound(gpus: tuple[int, ...]) -> None:
 
 
 def test_the_bound_of_a_crowded_workload_is_above_the_time_of_the_jobs_alone() -> None:
-    """Twenty jobs on two nodes."""
-    setting, options = PsSetting(nodes=2), replace(PsWorkloadOptions(), jobs=20)
+    """Eight jobs that come within minutes to one node."""
+    setting, options = PsSetting(nodes=1), replace(PsWorkloadOptions(), jobs=8, mean_gap=60.0)
     problem = steady_pods_jobs(ps_workload(1, options), setting)
     assert steady_jobs_bound(problem, 2400.0, Stop(iterations=20)).value > 1.05 * problem.lone_value
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -124,11 +125,8 @@ def test_reproduce_aiturbo_replay_writes_a_row_for_every_replay(
     monkeypatch.setattr(aiturbo_replay, "SHARES", (0, 50))
     monkeypatch.setattr(aiturbo_replay, "NODES", (4,))
     tiny = PsWorkloadOptions(jobs=6, hours=0.2)
-    monkeypatch.setattr(
-        aiturbo_replay,
-        "PsWorkloadOptions",
-        lambda **fields: tiny if not fields else PsWorkloadOptions(**{"hours": 0.2, **fields}),
-    )
+    monkeypatch.setattr(aiturbo_replay, "PsWorkloadOptions", lambda: tiny)
+    monkeypatch.setattr(aiturbo_replay, "PsReplay", partial(PsReplay, drawn=tiny))
     command = ["reproduce", "aiturbo-replay", "--workloads", "3,4", "--out", str(tmp_path)]
     assert main([*command, "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 def test_no_policy_is_below_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a drawn workload on few GPUs; the figure has a mark for every policy."""
     monkeypatch.setattr(price_search, "MOST_STEPS", 10)
+    monkeypatch.setattr(arena_replay, "QUICK_JOBS", 15)
     plan = Plan(tmp_path, quick=True, workloads=(1,))
     for task in PLANS_ABOVE.tasks(plan):
         task.run(lambda _: None)
@@ -73,8 +74,8 @@ def test_jobs_are_as_fast_as_by_their_plans() -> None:
 
 
 def test_the_bound_of_a_crowded_trace_is_above_the_time_of_the_jobs_alone() -> None:
-    """Thirty jobs an hour on few GPUs."""
+    """Sixty jobs an hour on few GPUs."""
     times, cluster = shipped_plan_times(), cluster_of(("a100", "a40"), share=40)
-    jobs = draw_plan_jobs(3, 15, times, cluster.node_gpus, jobs_per_hour=30.0)
+    jobs = draw_plan_jobs(3, 8, times, cluster.node_gpus, jobs_per_hour=60.0)
     problem = steady_plan_jobs(times, cluster, jobs)
     assert steady_jobs_bound(problem, 3600.0, Stop(iterations=20)).value > 1.05 * problem.lone_value

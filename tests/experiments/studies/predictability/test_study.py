@@ -201,7 +201,6 @@ def test_reproduce_goes_on_where_it_was_and_writes_table_and_picture(
     out = folder / "out"
     command = ["reproduce", "predictability", "--quick", "--artifact", str(folder / "records")]
     command += ["--out", str(out)]
-    monkeypatch.setattr(predictability, "QUICK_LEARNER", {"trees": 20, "iterations": 20})
     run = CrossValidation.run
     done: list[Path] = []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -78,8 +79,8 @@ def test_predicted_efficiency_is_the_harmonic_mean_over_the_training() -> None:
 
 
 def test_efficiency_is_predicted_within_a_tenth_over_eightfold_batches(tmp_path: Path) -> None:
-    """And AdaScale's scale-invariant steps coincide; means over five seeds."""
-    jobs = [DigitsJob(seed=seed, evaluate=64) for seed in range(5)]
+    """And AdaScale's scale-invariant steps coincide; means over three seeds."""
+    jobs = [DigitsJob(seed=seed, evaluate=64) for seed in range(3)]
     ends: dict[int, list[list[Moment]]] = {}
     for total in (16, 128):
         ends[total] = [
@@ -90,9 +91,9 @@ def test_efficiency_is_predicted_within_a_tenth_over_eightfold_batches(tmp_path:
     measured = [before[-1].examples / run[-1].examples for before, run in pairs]
     guessed = [predicted(before, 128) for before, _ in pairs]
     assert sum(guessed) / sum(measured) == pytest.approx(1.0, abs=0.1)
-    assert 0.4 < sum(measured) / 5 < 0.6
+    assert 0.4 < sum(measured) / 3 < 0.6
     steps = [run[-1].scale_invariant_steps / before[-1].steps for before, run in pairs]
-    assert sum(steps) / 5 == pytest.approx(1.0, abs=0.05)
+    assert sum(steps) / 3 == pytest.approx(1.0, abs=0.05)
 
 
 def test_a_training_is_done_once_and_what_it_left_is_checked(tmp_path: Path) -> None:
@@ -135,7 +136,8 @@ def test_the_table_of_efficiencies_has_a_row_for_every_case_and_batch_size(
     monkeypatch.setattr(digits_efficiency, "QUICK", (case, hopeless))
     monkeypatch.setattr(digits_efficiency, "SCALES", (1, 2))
     monkeypatch.setattr(digits_efficiency, "QUICK_SEEDS", 2)
-    monkeypatch.setattr(digits_efficiency, "EPOCHS", 12)
+    monkeypatch.setattr(digits_efficiency, "EPOCHS", 5)
+    monkeypatch.setattr(digits_efficiency, "DigitsJob", partial(DigitsJob, target=0.3))
     plan = Plan(tmp_path, quick=True)
     for task in DIGITS_EFFICIENCY.tasks(plan):
         task.run(lambda _: None)
