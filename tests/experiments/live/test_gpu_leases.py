@@ -87,6 +87,7 @@ def test_two_jobs_have_different_gpus_and_a_third_waits(tmp_path: Path) -> None:
         thread.start()
         if name != "three":
             eventually(partial(seen, tmp_path, name))
+    eventually(partial(seen, tmp_path, "one", 1))
     eventually(lambda: "three: waits for GPUs that another job still has, or for a node" in lines)
     assert [seen(tmp_path, "one", replica) for replica in (0, 1)] == ["0,1 0", "0,1 1"]
     assert seen(tmp_path, "two") == "2 0"
