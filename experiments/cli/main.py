@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -75,9 +76,13 @@ def _run(argv: Sequence[str] | None) -> int:
         return BAD_INPUT
     arguments.words = tuple(words)
     os.environ.update(compilation_cache())
-    sys.path.insert(0, "")  # so that --solver mine:solve finds mine.py where the user stands
     module, _, function = arguments.run.partition(":")
-    output: Output = getattr(importlib.import_module(module), function)(arguments)
+    sys.path.insert(0, "")  # so that --solver mine:solve finds mine.py where the user stands
+    try:
+        output: Output = getattr(importlib.import_module(module), function)(arguments)
+    finally:
+        with contextlib.suppress(ValueError):
+            sys.path.remove("")
     print(json.dumps(output.data, allow_nan=False) if arguments.json else output.text, flush=True)
     return output.code
 

@@ -448,3 +448,11 @@ def test_solvers_are_not_compared_on_rounds_that_take_them_hours(
     assert f"has 8 jobs; expected at most 7 to compare solvers. `goodalloc solve {path}`" in (
         capsys.readouterr().err
     )
+
+
+def test_a_command_leaves_the_path_of_imports_as_it_was() -> None:
+    """However it ends: a process may run thousands of commands."""
+    before = sys.path.copy()
+    assert main(["report", "--stale"]) == 0
+    assert main(["simulate", "missing.csv"]) == 2
+    assert sys.path == before
