@@ -80,7 +80,7 @@ SINCE = {
     "memory_format": "contiguous",
 }
 NOT_SEEN = {"visits": "1"} | dict.fromkeys(
-    ("loading_s", "overlap_s", "idle_s", *PART_ERRORS, PEAK), ""
+    ("loading_s", "overlap_s", "idle_s", *PART_ERRORS, PEAK, "driver", "date", "command"), ""
 )
 
 #: Seconds, relative standard errors, and how they came about; empty where memory was lacking.
@@ -96,8 +96,9 @@ MEASURED = (
     "quiet",
 )
 
-#: The parts, and the state of the machine; may be empty.
-OPTIONAL = (*PARTS, *PART_ERRORS, PEAK, "governor", "clock_mhz", "load")
+#: The parts, the state of the machine, and the command that measured it; may be empty.
+STATE = ("governor", "clock_mhz", "load", "driver", "date", "command")
+OPTIONAL = (*PARTS, *PART_ERRORS, PEAK, *STATE)
 
 #: Columns of numbers of times that something was done.
 COUNTS = ("visits", "repetitions")

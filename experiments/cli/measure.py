@@ -278,6 +278,7 @@ def _measure(
         "model": plan.model,
         "source": task_digest(plan.model),
         "memory_limit_gib": limit,
+        "command": plan.command,
         **plan.execution.columns,
         **conditions,
     }

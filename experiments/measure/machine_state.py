@@ -1,8 +1,9 @@
-"""Conditions of a measurement: device, cores, versions, and the present clock."""
+"""Conditions of a measurement: device, cores, versions, and the present state of the machine."""
 
 from __future__ import annotations
 
 import contextlib
+import datetime
 import os
 import platform
 import re
@@ -55,8 +56,10 @@ def device_name(devices: Devices, local_rank: int) -> str:
     return devices.gpus[local_rank % len(devices.gpus)] if devices.gpus else _cpu_name()
 
 
-def clock_state(devices: Devices) -> dict[str, Any]:
-    """Return governor and MHz of the CPU, or MHz of the GPU, and the load; "" if unknown.
+def present_state(devices: Devices) -> dict[str, Any]:
+    """Return governor and MHz of the CPU, or MHz and driver of the GPU, the load, and the date.
+
+    What is unknown is empty; the date is that of Greenwich.
 
     Parameters
     ----------
@@ -64,9 +67,10 @@ def clock_state(devices: Devices) -> dict[str, Any]:
         Devices of this machine.
     """
     clock: Any = ""
-    governor = ""
+    governor = driver = ""
     if devices.gpus:
         clock = next(iter(asked_driver("clocks.sm")), "")
+        driver = next(iter(asked_driver("driver_version")), "")
     else:
         with contextlib.suppress(OSError):
             found = re.findall(r"^cpu MHz\s*:\s*([\d.]+)", CPU_FACTS.read_text(), re.MULTILINE)
@@ -76,7 +80,8 @@ def clock_state(devices: Devices) -> dict[str, Any]:
     load: Any = ""
     with contextlib.suppress(OSError, AttributeError):
         load = os.getloadavg()[0]
-    return {"governor": governor, "clock_mhz": clock, "load": load}
+    date = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
+    return {"governor": governor, "clock_mhz": clock, "load": load, "driver": driver, "date": date}
 
 
 def _cpu_name() -> str:

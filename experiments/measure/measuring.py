@@ -12,6 +12,7 @@ The file is rewritten after every row. Rows that exist are not measured again.
 
 from __future__ import annotations
 
+import shlex
 import signal
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ from goodalloc.data.files.measured_profile import (
 )
 from goodalloc.experiments.measure.devices import CPUS
 from goodalloc.experiments.measure.execution import PLAIN
-from goodalloc.experiments.measure.machine_state import clock_state
+from goodalloc.experiments.measure.machine_state import present_state
 from goodalloc.experiments.measure.measured_configuration import Configuration, measure, pooled
 from goodalloc.experiments.measure.process import NO_MEMORY as LACKED_MEMORY
 from goodalloc.experiments.measure.rank import lacks_memory
@@ -118,6 +119,19 @@ class MeasurePlan:
         require_count("Measure: visits", self.visits, 1)
         require_count("Measure: seed", self.seed, 0, 2**31 - 1)
 
+    @property
+    def command(self) -> str:
+        """The command that measures it, without the machine's backend and files."""
+        words = ["goodalloc", "measure", self.model]
+        for name in ("replicas", "batch_sizes", "accumulation"):
+            if values := getattr(self, name):
+                words += [f"--{name.replace('_', '-')}", ",".join(map(str, values))]
+        limit = {} if self.memory_gib is None else {"memory": self.memory_gib}
+        for name, value in {"error": self.error, "seconds": self.seconds, **limit}.items():
+            words += [f"--{name}", f"{value:g}"]
+        words += ["--visits", str(self.visits), *self.execution.options]
+        return shlex.join([*words, *(("--seed", str(self.seed)) if self.seed else ())])
+
 
 def doubled(task: TrainingTask) -> Iterator[int]:
     """Generate batch sizes from the smallest to the largest of `task`, each twice the one before.
@@ -149,7 +163,7 @@ class Measuring:
     path
         The file.
     facts
-        Present values of the columns `IDENTITY`.
+        Present values of the columns `IDENTITY`, and of others that are the same in all rows.
     start
         Function that starts the processes.
     report
@@ -293,7 +307,7 @@ class Measuring:
         """Measure a configuration and return its row."""
         crew = self._crew = self._crew or self._started()
         row = {"nodes": crew.nodes(wanted.replicas), **wanted._asdict(), **self.facts}
-        row |= {"weights": crew.weights, **clock_state(self.devices)}
+        row |= {"weights": crew.weights, **present_state(self.devices)}
         try:
             seconds = self.plan.seconds / self.plan.visits
             return row | measure(crew, wanted, self.plan.error, seconds, self.traces)

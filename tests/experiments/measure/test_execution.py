@@ -10,6 +10,7 @@ from goodalloc.data.files.measured_profile import (
     NOT_SEEN,
     SINCE,
     read_measured_profile,
+    read_rows,
     rows_as_text,
 )
 from goodalloc.experiments.cli.main import main
@@ -95,6 +96,11 @@ def test_a_profile_tells_how_it_was_computed(tmp_path: Path) -> None:
     assert main([*command, *quick, "--channels-last"]) == 0
     facts = read_measured_profile(path).facts
     assert {name: facts[name] for name in SINCE} == Execution("bf16", channels_last=True).columns
+    (row,) = read_rows(path)
+    assert row["command"] == (
+        "goodalloc measure resnet --replicas 1 --batch-sizes 4 --accumulation 0 --error 1 "
+        "--seconds 0.1 --visits 3 --precision bf16 --channels-last"
+    )
     assert main([*command, *quick]) == 2  # the file has its channels last
 
 

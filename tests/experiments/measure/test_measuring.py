@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
+import datetime
 import itertools
+import shlex
 import signal
 from pathlib import Path
 from typing import Any
@@ -16,9 +19,11 @@ from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.files.measured_profile import FITS, NO_MEMORY, read_measured_profile, read_rows
 from goodalloc.experiments.cli import measure as cli_measure
 from goodalloc.experiments.cli.main import main
+from goodalloc.experiments.cli.training_arguments import add_measure
 from goodalloc.experiments.measure import machine_state, measuring
 from goodalloc.experiments.measure.crew import LAUNCHED, launched_size
 from goodalloc.experiments.measure.devices import CPUS, Devices
+from goodalloc.experiments.measure.execution import Execution
 from goodalloc.experiments.measure.measured_configuration import pooled, relative_error
 from goodalloc.experiments.measure.measuring import MeasurePlan, Measuring, doubled
 from goodalloc.experiments.measure.process import NO_MEMORY as LACKED_MEMORY
@@ -477,9 +482,35 @@ def test_what_is_not_known_of_a_machine_is_empty(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(machine_state, "CPU_FACTS", Path("/none"))
     monkeypatch.setattr(machine_state, "GOVERNOR", Path("/none"))
     monkeypatch.setenv("PATH", "")
-    on_cpus = machine_state.clock_state(CPUS)
-    assert {on_cpus[name] for name in ("governor", "clock_mhz")} == {""}
-    assert machine_state.clock_state(Devices(("T4",), "nccl"))["clock_mhz"] == ""
+    on_cpus = machine_state.present_state(CPUS)
+    assert {on_cpus[name] for name in ("governor", "clock_mhz", "driver")} == {""}
+    on_gpus = machine_state.present_state(Devices(("T4",), "nccl"))
+    assert {on_gpus[name] for name in ("governor", "clock_mhz", "driver")} == {""}
+    assert datetime.date.fromisoformat(on_gpus["date"]) >= datetime.date(2026, 11, 1)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        MeasurePlan("perceptron"),
+        MeasurePlan("resnet", (1, 4), (0, 2), (8, 64), 0.01, 6.0, 2, 1.5, 7, Execution("bf16")),
+        MeasurePlan("own.py:make", execution=Execution("tf32", compiled=True, channels_last=True)),
+    ],
+)
+def test_the_command_in_a_profile_measures_the_same(plan: MeasurePlan) -> None:
+    """As its arguments are read again."""
+    parser = argparse.ArgumentParser()
+    add_measure(parser)
+    program, command, *words = shlex.split(plan.command)
+    assert (program, command) == ("goodalloc", "measure")
+    found = parser.parse_args([*words, "--out", "profile.csv"])
+    assert found.model == [plan.model]
+    for name in ("replicas", "accumulation", "batch_sizes", "error", "seconds", "visits", "seed"):
+        assert getattr(found, name) == getattr(plan, name)
+    assert found.memory == plan.memory_gib
+    assert plan.execution == Execution(
+        found.precision, found.compiled, channels_last=found.channels_last
+    )
 
 
 def test_an_interrupt_says_what_there_is_and_that_it_goes_on(
