@@ -7,13 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from goodalloc.data.plans.shipped_llm import (
-    TOKENS,
-    shipped_language_models,
-    shipped_llm_fits,
-    shipped_llm_times,
-)
-from goodalloc.models.plans.sharded_training import GPUS_PER_NODE, ShardedPass
+from goodalloc.data.plans.llm_steps import llm_step
+from goodalloc.data.plans.shipped_llm import shipped_llm_fits
+from goodalloc.models.plans.sharded_training import GPUS_PER_NODE
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.job import Job
@@ -23,7 +19,6 @@ from goodalloc.models.support.validation import require_count
 
 if TYPE_CHECKING:
     from goodalloc.data.plans.shipped_llm import Fit
-    from goodalloc.models.plans.sharded_training import LanguageModel
 
 #: Sequences of a step: half a million to two million tokens.
 BATCHES = (256, 512, 1024)
@@ -38,22 +33,6 @@ MOST_NODES = 64
 RESTART_SECONDS, OLDEST_HOURS = 300.0, 24.0
 
 
-def step_seconds(model: LanguageModel, gpu_type: str, fit: Fit, gpus: int, batch: int) -> float:
-    """Return the seconds of a step, in as few passes as fit.
-
-    Parameters
-    ----------
-    model, gpu_type, fit
-        The language model, and how it fits on GPUs of that type.
-    gpus, batch
-        GPUs, and sequences of a step.
-    """
-    each = math.ceil(batch / gpus)
-    passes = math.ceil(each / fit.sequences)
-    one = ShardedPass(model, gpu_type, gpus, TOKENS, math.ceil(each / passes), fit.recomputes)
-    return passes * shipped_llm_times().seconds(one)
-
-
 def generate_llm_round(
     seed: int, jobs: int, a100_nodes: int = 16, h100_nodes: int = 16
 ) -> Instance:
@@ -61,9 +40,10 @@ def generate_llm_round(
 
     A job trains one of the shipped language models that fit into the cluster, each as likely as the
     other, with a fixed batch of 256, 512 or 1,024 sequences of 2,048 tokens, so that more GPUs
-    shorten the step until each has one sequence. It takes whole nodes of one type. Its speedup is
-    relative to its speed on the fewest GPUs of the slowest type on which it fits. Its age is
-    uniform up to a day, and no job runs yet.
+    shorten the step until each has one sequence. It takes whole nodes of one type, with the
+    micro-batch of `llm_step`. Its speedup is relative to its speed on the fewest GPUs of the
+    slowest type on which it fits. Its age is uniform up to a day, and no job runs yet. Its name
+    tells model, batch and place, as "7b-512-3".
 
     Parameters
     ----------
@@ -93,11 +73,10 @@ def generate_llm_round(
     for gpu_type, count in nodes.items():
         require_count(f"Round: {gpu_type.partition('_')[0]}_nodes", count, minimum=1)
     random = np.random.default_rng(seed)
-    models, fits = shipped_language_models(), shipped_llm_fits()
     most = {kind: GPUS_PER_NODE * min(count, MOST_NODES) for kind, count in nodes.items()}
     usable = {
         name: {kind: fit for kind, fit in found.items() if fit.gpus <= most.get(kind, 0)}
-        for name, found in fits.items()
+        for name, found in shipped_llm_fits().items()
     }
     names = sorted(name for name, found in usable.items() if found)
     drawn = []
@@ -105,9 +84,9 @@ def generate_llm_round(
         name, batch = str(random.choice(names)), int(random.choice(BATCHES))
         drawn.append(
             Job(
-                f"{name}-{index}",
+                f"{name}-{batch}-{index}",
                 age=float(random.uniform(0.0, OLDEST_HOURS * 3600.0)),
-                modes=_modes(models[name], usable[name], most, batch),
+                modes=_modes(name, usable[name], most, batch),
                 min_replicas=min(fit.gpus for fit in usable[name].values()),
                 max_replicas=max(most[kind] for kind in usable[name]),
             )
@@ -117,17 +96,15 @@ def generate_llm_round(
     return Instance(Cluster(groups), tuple(drawn), rules, f"llm-{seed}-{jobs}")
 
 
-def _modes(
-    model: LanguageModel, fits: dict[str, Fit], most: dict[str, int], batch: int
-) -> tuple[Mode, ...]:
+def _modes(name: str, fits: dict[str, Fit], most: dict[str, int], batch: int) -> tuple[Mode, ...]:
     """Return a mode for every type on which the model fits."""
-    slowest = max(step_seconds(model, kind, fit, fit.gpus, batch) for kind, fit in fits.items())
+    slowest = max(llm_step(name, kind, fit.gpus, batch).seconds for kind, fit in fits.items())
     modes = []
     for kind, fit in fits.items():
         speeds = [0.0] * min(most[kind], GPUS_PER_NODE * math.ceil(batch / GPUS_PER_NODE))
         for gpus in range(GPUS_PER_NODE, len(speeds) + 1, GPUS_PER_NODE):
             if gpus >= fit.gpus:
-                speeds[gpus - 1] = slowest / step_seconds(model, kind, fit, gpus, batch)
+                speeds[gpus - 1] = slowest / llm_step(name, kind, gpus, batch).seconds
         one_node = tuple(speeds[:GPUS_PER_NODE])
         several = (0.0,) * GPUS_PER_NODE + tuple(speeds[GPUS_PER_NODE:])
         modes.append(Mode(kind, SpeedupTable(one_node, several), kind))

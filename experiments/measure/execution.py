@@ -63,13 +63,6 @@ class Execution:
             "memory_format": "channels last" if self.channels_last else "contiguous",
         }
 
-    @property
-    def options(self) -> tuple[str, ...]:
-        """The options of `goodalloc measure` that tell it."""
-        switches = {"--compile": self.compiled, "--channels-last": self.channels_last}
-        named = () if self.precision == "fp32" else ("--precision", self.precision)
-        return (*named, *(name for name, given in switches.items() if given))
-
     def prepare(self, module: Any, device: Any) -> Any:
         """Return a module as it trains on a device.
 

@@ -129,7 +129,9 @@ class MeasurePlan:
         limit = {} if self.memory_gib is None else {"memory": self.memory_gib}
         for name, value in {"error": self.error, "seconds": self.seconds, **limit}.items():
             words += [f"--{name}", f"{value:g}"]
-        words += ["--visits", str(self.visits), *self.execution.options]
+        words += ["--visits", str(self.visits), "--precision", self.execution.precision]
+        given = {"compile": self.execution.compiled, "channels-last": self.execution.channels_last}
+        words += [f"--{name}" for name, switched_on in given.items() if switched_on]
         return shlex.join([*words, *(("--seed", str(self.seed)) if self.seed else ())])
 
 

@@ -1,3 +1,6 @@
+from .accumulated_step import AccumulatedStep as AccumulatedStep
+from .accumulated_step import accumulated_seconds as accumulated_seconds
+from .accumulated_step import fastest_step as fastest_step
 from .execution_plan import Configuration as Configuration
 from .execution_plan import ExecutionPlan as ExecutionPlan
 from .execution_plan import Shape as Shape

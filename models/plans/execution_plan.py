@@ -21,6 +21,9 @@ from typing import NamedTuple
 class ExecutionPlan(NamedTuple):
     """Plan of a training.
 
+    The micro-batch is no part of it: Arena's tables do not tell it. That of a language model, whose
+    plan is (1, K, 1), is in `goodalloc.models.plans.AccumulatedStep`.
+
     Attributes
     ----------
     pipeline, data, tensor

@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from goodalloc.data.derivation.fit_language_models import derive_language_models, main
+from goodalloc.data.derivation.fit_micro_batches import derive_micro_batches
+from goodalloc.data.derivation.fit_micro_batches import main as main_of_micro_batches
 from goodalloc.data.documents.shipped import read_shipped
 from goodalloc.data.plans import (
     generate_llm_round,
+    llm_step,
     read_llm_trainings,
     shipped_language_models,
     shipped_llm_fits,
     shipped_llm_times,
 )
-from goodalloc.data.plans.llm_round import step_seconds
-from goodalloc.data.plans.shipped_llm import SHIPPED
+from goodalloc.data.plans.llm_round import BATCHES, MOST_NODES
+from goodalloc.data.plans.llm_steps import SHIPPED as MICRO_BATCHES
+from goodalloc.data.plans.llm_steps import fitting_passes
+from goodalloc.data.plans.shipped_llm import SHIPPED, TOKENS
+from goodalloc.models.plans import accumulated_seconds
 from goodalloc.models.round.feasibility import violations
+from goodalloc.models.round.mode import SpeedupTable
 from goodalloc.models.round.objective import fitness
 from goodalloc.solvers.certificates.solve import solve
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 HEADING = (
@@ -83,19 +92,19 @@ def test_the_shipped_fit_predicts_models_that_it_did_not_see() -> None:
     assert errors["fewer_gpus"]["median"] < 0.03
 
 
-def test_a_folder_without_the_table_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("derive", [main, main_of_micro_batches])
+def test_a_folder_without_the_table_is_refused(
+    derive: Callable[[list[str]], None], tmp_path: Path
+) -> None:
     with pytest.raises(ValueError, match="llm-foundry"):
-        main(["--reference", str(tmp_path)])
+        derive(["--reference", str(tmp_path)])
 
 
 def test_more_gpus_shorten_a_step_and_faster_ones_too() -> None:
     models, fits = shipped_language_models(), shipped_llm_fits()
     for name in ("1b", "7b", "30b"):
         seconds = {
-            kind: [
-                step_seconds(models[name], kind, fits[name][kind], gpus, 1024)
-                for gpus in (8, 16, 32, 64, 128)
-            ]
+            kind: [llm_step(name, kind, gpus, 1024).seconds for gpus in (8, 16, 32, 64, 128)]
             for kind in ("a100_80gb", "h100_80gb")
         }
         for row in seconds.values():
@@ -104,6 +113,100 @@ def test_more_gpus_shorten_a_step_and_faster_ones_too() -> None:
     assert "70b" in models
     assert fits["70b"]["h100_80gb"].gpus == 32
     assert set(shipped_llm_times().coefficients) >= {"a100_80gb", "h100_80gb"}
+
+
+def test_no_micro_batch_that_fits_makes_a_step_faster() -> None:
+    """Of every model on every type, tried one by one on one to all nodes; of the one that fits with
+    activations computed again and without, none makes one faster in as few passes."""
+    times = shipped_llm_times()
+    for name, by_type in shipped_llm_fits().items():
+        for kind, fit in by_type.items():
+            for gpus in (8 * nodes for nodes in (1, 3, 8, 21, MOST_NODES) if 8 * nodes >= fit.gpus):
+                fitting = fitting_passes(name, kind, gpus)
+                tried = [
+                    one._replace(sequences=micro_batch)
+                    for one in fitting
+                    for micro_batch in range(1, one.sequences + 1)
+                ]
+                both = len({one.recomputes for one in fitting}) > 1
+                assert both == ((name, kind) == ("13b", "h100_80gb") and gpus >= 128)
+                for batch in BATCHES:
+                    step = llm_step(name, kind, gpus, batch)
+                    passes = [math.ceil(math.ceil(batch / gpus) / one.sequences) for one in tried]
+                    seconds = [
+                        accumulated_seconds(times, one, batch)
+                        for one, count in zip(tried, passes, strict=True)
+                        if not both or count == step.passes
+                    ]
+                    assert step.passes == min(passes)
+                    assert step.seconds in seconds
+                    assert step.seconds <= min(seconds) * (1 + 1e-12)
+
+
+def test_micro_batches_that_ship_are_what_the_published_table_gives(reference: Path) -> None:
+    assert json.loads(read_shipped(MICRO_BATCHES)) == derive_micro_batches(reference)
+
+
+def test_the_largest_micro_batches_are_those_of_the_fits() -> None:
+    for name, by_type in shipped_llm_fits().items():
+        for kind, fit in by_type.items():
+            largest = fitting_passes(name, kind, 8 * MOST_NODES)[-1]
+            assert (largest.sequences, largest.recomputes) == fit[1:]
+            with pytest.raises(ValueError, match=f"at least {fit.gpus}"):
+                fitting_passes(name, kind, fit.gpus - 1)
+
+
+def test_activations_are_not_computed_again_where_as_few_passes_fit_without() -> None:
+    """Thirteen billion parameters on 128 H100, two sequences each, by the numbers of the fit."""
+    without, again = fitting_passes("13b", "h100_80gb", 128)
+    assert (without.sequences, without.recomputes) == (2, False)
+    assert again.recomputes
+    seconds = shipped_llm_times().seconds(without)
+    assert llm_step("13b", "h100_80gb", 128, batch=256).seconds == seconds
+    assert llm_step("13b", "h100_80gb", 128, batch=512).passes == 1
+
+
+def test_sixteen_sequences_computed_again_were_measured_faster_than_two_that_were_not(
+    reference: Path,
+) -> None:
+    """The table has one model with both on one type; the fit alone would say the opposite."""
+    each: dict[tuple[int, bool], list[float]] = {}
+    for training in read_llm_trainings(reference):
+        one = training.one
+        if (training.name, one.gpu_type, one.tokens) == ("13b", "h100_80gb", TOKENS):
+            shape = one.sequences, one.recomputes
+            each.setdefault(shape, []).append(training.seconds / one.sequences)
+    assert each.keys() == {(2, False), (16, True)}
+    assert max(each[16, True]) < min(each[2, False])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("7", "h100_80gb", 8, 256), "Language model is '7'"),
+        (("7b", "h100", 8, 256), "Language model '7b': type of GPU is 'h100'"),
+        (("70b", "h100_80gb", 16, 256), "'70b' on h100_80gb: GPUs is 16; .* at least 32"),
+        (("7b", "h100_80gb", 12, 256), "GPUs is 12; expected a multiple of 8"),
+        (("7b", "h100_80gb", 8, 0), "Step: batch is 0"),
+    ],
+)
+def test_steps_that_make_no_sense_are_refused(
+    arguments: tuple[str, str, int, int], sentence: str
+) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        llm_step(*arguments)
+
+
+def test_a_job_of_a_round_tells_its_plan_and_micro_batch_by_its_name() -> None:
+    """The ratio of two speeds is that of the steps of the model and batch in the name."""
+    for job in generate_llm_round(seed=0, jobs=12).jobs:
+        name, batch, _ = job.name.split("-")
+        for mode in job.modes:
+            assert isinstance(mode.model, SpeedupTable)
+            speeds = mode.model.several_nodes
+            one, two = (llm_step(name, mode.name, gpus, int(batch)) for gpus in (64, 128))
+            assert speeds[127] / speeds[63] == pytest.approx(one.seconds / two.seconds)
+            assert one.plan.gpus == 64
 
 
 @pytest.mark.parametrize("seed", range(6))
