@@ -273,6 +273,17 @@ def add_room(parser: argparse.ArgumentParser) -> None:
         help="what a moved or stopped job costs: 1, its GPUs, or the GPU-seconds that it received "
         "(default: jobs)",
     )
+    parser.add_argument(
+        "--tree",
+        metavar="FILE",
+        help="with --level: a topology file, the tree of the cluster, or standard for islands, "
+        "racks and pods of equal nodes",
+    )
+    parser.add_argument(
+        "--level",
+        metavar="NAME",
+        help="with --tree: level of which one domain is to hold the gang, as rack",
+    )
     parser.add_argument("--greedy", action="store_true", help="greedily, without a proof")
     parser.add_argument("--seconds", type=number(0.0), help="time limit (default: none)")
     parser.add_argument(

@@ -7,3 +7,6 @@ from .preemption_program import Freeing as Freeing
 from .preemption_program import PreemptionProgram as PreemptionProgram
 from .preemption_program import build_preemption_program as build_preemption_program
 from .preemption_program import freeing_sets as freeing_sets
+from .region_program import RegionMoves as RegionMoves
+from .region_program import build_region_moves as build_region_moves
+from .region_program import least_loss_within as least_loss_within

@@ -1,4 +1,5 @@
 from .level_speeds import slowed_model as slowed_model
+from .regions import job_regions as job_regions
 from .topology import CLUSTER as CLUSTER
 from .topology import NODE as NODE
 from .topology import Level as Level

@@ -8,17 +8,23 @@ from goodalloc.data.documents.csv_table import read_table
 from goodalloc.data.rounds.any_round import read_round
 from goodalloc.experiments.cli.output import FAILED, Output
 from goodalloc.experiments.cli.rounds.columns import require_reader
+from goodalloc.experiments.cli.rounds.room_on_tree import read_asked_level, require_tree_options
 from goodalloc.experiments.reporting.report import text_table
 from goodalloc.models.making_room.room_plan import Gang, usable_nodes
 from goodalloc.models.support.validation import literal
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.making_room.defragment import fewest_moves, greedy_moves
 from goodalloc.solvers.making_room.preempt import greedy_preemption, least_preemption
+from goodalloc.solvers.making_room.within_regions import (
+    fewest_moves_within,
+    least_preemption_within,
+)
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from goodalloc.experiments.cli.rounds.room_on_tree import AskedLevel
     from goodalloc.models.making_room.room_plan import RoomPlan
     from goodalloc.models.round.instance import Instance
 
@@ -38,9 +44,11 @@ def room_command(arguments: argparse.Namespace) -> Output:
             raise ValueError(f"argument --{option}: expected it with --by stops only.")
     if arguments.groups and not arguments.quota:
         raise ValueError("argument --groups: expected it with --quota, of groups of that file.")
+    require_tree_options(arguments)
     arguments.gang = parsed_gang(arguments.gang)
     require_reader(arguments.file)
     instance = read_round(arguments.file)
+    asked = None if arguments.tree is None else read_asked_level(instance, arguments)
     costs = job_costs(instance, arguments.cost)
     if arguments.front is not None:
         from goodalloc.experiments.cli.rounds.room_front import front_output
@@ -53,6 +61,10 @@ def room_command(arguments: argparse.Namespace) -> Output:
     if arguments.by == "moves":
         if arguments.greedy:
             plan = greedy_moves(instance, arguments.gang, costs=costs)
+        elif asked is not None:
+            plan = fewest_moves_within(
+                instance, arguments.gang, asked.regions, costs=costs, stop=stop
+            )
         else:
             plan = fewest_moves(instance, arguments.gang, costs=costs, stop=stop)
     else:
@@ -61,9 +73,15 @@ def room_command(arguments: argparse.Namespace) -> Output:
         kept: dict[str, Any] = {"losses": costs, "groups": groups, "quotas": quotas}
         if arguments.greedy:
             plan = greedy_preemption(instance, arguments.gang, **kept)
+        elif asked is not None:
+            plan = least_preemption_within(
+                instance, arguments.gang, asked.regions, **kept, stop=stop
+            )
         else:
             plan = least_preemption(instance, arguments.gang, **kept, stop=stop)
-    return _output(instance, arguments, plan)
+    if asked is not None and plan.found:
+        asked.check(arguments.gang, plan)
+    return _output(instance, arguments, plan, asked)
 
 
 def parsed_gang(text: str) -> Gang:
@@ -146,7 +164,12 @@ def job_costs(instance: Instance, kind: str) -> dict[int, float]:
     return {job: float(replicas[job]) if kind == "gpus" else 1.0 for job in running}
 
 
-def _output(instance: Instance, arguments: argparse.Namespace, plan: RoomPlan) -> Output:
+def _output(
+    instance: Instance,
+    arguments: argparse.Namespace,
+    plan: RoomPlan,
+    asked: AskedLevel | None,
+) -> Output:
     """Return the plan as text and data."""
     names, nodes = [job.name for job in instance.jobs], instance.cluster.node_names
     held = instance.current.placements()
@@ -155,6 +178,7 @@ def _output(instance: Instance, arguments: argparse.Namespace, plan: RoomPlan) -
         "proven": plan.proven,
         "cost": plan.cost if plan.found else None,
         "gang_nodes": [nodes[node] for node in plan.gang_nodes],
+        **({} if asked is None else {"level": asked.level, "domain": asked.domain(plan)}),
         "moves": [
             {
                 "job": names[one.job],
@@ -175,7 +199,7 @@ def _output(instance: Instance, arguments: argparse.Namespace, plan: RoomPlan) -
         "seconds": plan.seconds,
     }
     if not plan.found:
-        return Output(_why_none(instance, arguments, plan), data, FAILED)
+        return Output(_why_none(instance, arguments, plan, asked), data, FAILED)
     rows = data[arguments.by]
     text = text_table(rows, tuple(rows[0])) + "\n\n" if rows else ""
     proof = "the least possible" if plan.proven else "without a proof"
@@ -184,20 +208,32 @@ def _output(instance: Instance, arguments: argparse.Namespace, plan: RoomPlan) -
     text += f"found in {plan.seconds:.2g} s"
     if arguments.by == "moves" and rows:
         text += "; all moves are made at once"
-    return Output(f"{text}\nthe gang gets {', '.join(data['gang_nodes'])}", data)
+    text += f"\nthe gang gets {', '.join(data['gang_nodes'])}"
+    return Output(text if asked is None else f"{text}, within {data['domain']}", data)
 
 
-def _why_none(instance: Instance, arguments: argparse.Namespace, plan: RoomPlan) -> str:
+def _why_none(
+    instance: Instance,
+    arguments: argparse.Namespace,
+    plan: RoomPlan,
+    asked: AskedLevel | None,
+) -> str:
     """Return a sentence that says why there is no plan, or that none was found."""
     gang = arguments.gang
+    within = "" if asked is None else f" within one {asked.level}"
     large = int(usable_nodes(instance, gang).sum())
     if large < gang.nodes:
         return (
             f"no {arguments.by} make room for the gang: {large} nodes have {gang.gpus_per_node} "
             f"GPUs, and it needs {gang.nodes}"
         )
+    if asked is not None and (most := asked.largest(gang)) < gang.nodes:
+        return (
+            f"no {arguments.by} make room for the gang{within}: none has more than {most} nodes of "
+            f"{gang.gpus_per_node} GPUs, and it needs {gang.nodes}"
+        )
     if arguments.greedy:
         return "the greedy way found no room for the gang; without --greedy, every way is tried"
     if plan.proven:
-        return f"no {arguments.by} make room for the gang, which is proved"
-    return "no room for the gang was found within the time limit"
+        return f"no {arguments.by} make room for the gang{within}, which is proved"
+    return f"no room for the gang{within} was found within the time limit"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import replace
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 from goodalloc.data.rounds import generate_scattered
-from goodalloc.models import OSDI21, Cluster, Instance, Job, NodeGroup
+from goodalloc.models import Cluster, Instance, Job, NodeGroup
 from goodalloc.models.making_room import Gang, Move, RoomPlan, room_violations
 from goodalloc.solvers.making_room import (
     fewest_moves,
@@ -19,84 +18,13 @@ from goodalloc.solvers.making_room import (
     least_preemption,
     move_front,
 )
-
-
-def random_cluster(seed: int, nodes: int = 3, gpus: int = 3) -> Instance:
-    """Return a small cluster with jobs on one node, some distributed, some that stay."""
-    random = np.random.default_rng(seed)
-    free = np.full(nodes, gpus)
-    jobs = []
-    for index in range(int(random.integers(3, 7))):
-        size = int(random.integers(1, gpus + 1))
-        if random.random() < 0.2 and nodes > 1:
-            pair = sorted(random.choice(nodes, 2, replace=False).tolist())
-            if all(free[node] >= 1 for node in pair):
-                free[pair] -= 1
-                placement = tuple((node, 1) for node in pair)
-                jobs.append(Job(f"job{index}", placement=placement))
-            continue
-        node = int(random.integers(nodes))
-        if free[node] >= size:
-            free[node] -= size
-            stays = bool(random.random() < 0.15)
-            jobs.append(Job(f"job{index}", placement=((node, size),), preemptible=not stays))
-    rules = OSDI21.replace(interference_avoidance=bool(random.random() < 0.5))
-    return Instance(Cluster.uniform(nodes, gpus), tuple(jobs), rules)
-
-
-def best_moves(instance: Instance, gang: Gang, costs: dict[int, float]) -> float:
-    """Return the least cost over all targets of all movable jobs and all nodes of the gang."""
-    nodes = instance.cluster.num_nodes
-    movable = [j for j in costs if len(instance.jobs[j].placement) == 1]
-    best = math.inf
-    for targets in itertools.product(range(nodes), repeat=len(movable)):
-        moves = tuple(
-            Move(job, instance.jobs[job].placement[0][0], target)
-            for job, target in zip(movable, targets, strict=True)
-            if instance.jobs[job].placement[0][0] != target
-        )
-        cost = sum(costs[move.job] for move in moves)
-        if cost >= best:
-            continue
-        for chosen in itertools.combinations(range(nodes), gang.nodes):
-            plan = RoomPlan(chosen, moves, (), cost, 0.0, 0.0)
-            if not room_violations(instance, gang, plan):
-                best = cost
-                break
-    return best
-
-
-def best_victims(
-    instance: Instance,
-    gang: Gang,
-    losses: dict[int, float],
-    groups: dict[int, str],
-    quotas: dict[str, int],
-) -> float:
-    """Return the least loss over all sets of victims and all nodes of the gang."""
-    best = math.inf
-    jobs = list(losses)
-    for count in range(len(jobs) + 1):
-        for victims in itertools.combinations(jobs, count):
-            loss = sum(losses[job] for job in victims)
-            if loss >= best:
-                continue
-            for chosen in itertools.combinations(range(instance.cluster.num_nodes), gang.nodes):
-                plan = RoomPlan(chosen, (), victims, loss, 0.0, 0.0)
-                broken = room_violations(instance, gang, plan, groups=groups, quotas=quotas)
-                if not broken:
-                    best = loss
-                    break
-    return best
-
-
-def movable_costs(instance: Instance, random: np.random.Generator) -> dict[int, float]:
-    """Return random costs of the jobs that may move or stop."""
-    return {
-        index: float(random.integers(1, 9))
-        for index, job in enumerate(instance.jobs)
-        if job.preemptible
-    }
+from tests.solvers.making_room.enumerated_rooms import (
+    all_nodes_of,
+    best_moves,
+    best_victims,
+    random_cluster,
+    random_costs,
+)
 
 
 @pytest.mark.parametrize("first", range(0, 120, 30))
@@ -106,9 +34,10 @@ def test_the_fewest_moves_are_those_of_brute_force(first: int) -> None:
         instance = random_cluster(seed)
         random = np.random.default_rng(seed)
         gang = Gang(int(random.integers(1, 4)), int(random.integers(1, 4)))
-        for costs in (None, movable_costs(instance, random)):
-            ones = dict.fromkeys(movable_costs(instance, random), 1.0)
-            best = best_moves(instance, gang, ones if costs is None else costs)
+        for costs in (None, random_costs(instance, random)):
+            ones = dict.fromkeys(random_costs(instance, random), 1.0)
+            choices = all_nodes_of(instance, gang)
+            best = best_moves(instance, gang, ones if costs is None else costs, choices)
             plan = fewest_moves(instance, gang, costs=costs)
             assert plan.cost == pytest.approx(best), seed
             assert plan.proven
@@ -123,11 +52,12 @@ def test_the_least_losses_are_those_of_brute_force(first: int) -> None:
         instance = random_cluster(seed)
         random = np.random.default_rng(seed)
         gang = Gang(int(random.integers(1, 4)), int(random.integers(1, 4)))
-        losses = movable_costs(instance, random)
+        losses = random_costs(instance, random)
         groups = {index: "ab"[index % 2] for index in range(instance.num_jobs)}
         own = {name: int(random.integers(4)) for name in sorted(set(groups.values()))}
         for quotas in ({}, own):
-            best = best_victims(instance, gang, losses, groups, quotas)
+            choices = all_nodes_of(instance, gang)
+            best = best_victims(instance, gang, losses, groups, quotas, choices)
             given = {"losses": losses, "groups": groups, "quotas": quotas}
             plan = least_preemption(instance, gang, **given)  # type: ignore[arg-type]
             assert plan.cost == pytest.approx(best), seed
