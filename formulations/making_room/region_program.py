@@ -62,7 +62,7 @@ class RegionMoves:
     moves
         The program without regions, whose columns come first.
     program
-        The program of all nodes as one region.
+        The program of a region, or of all nodes as one region.
     holders
         Positions of the keepings whose nodes can hold a piece of the gang, one for each *u*, which
         are the last columns.
@@ -86,7 +86,7 @@ class RegionMoves:
                 np.add.at(table[:, index], regions[[*group.nodes]], 1)
         return table
 
-    def within(self, counts: NDArray[np.int64]) -> Program:
+    def within(self, counts: NDArray[np.int64]) -> RegionMoves:
         """Return the program of a region.
 
         Parameters
@@ -96,7 +96,7 @@ class RegionMoves:
         """
         upper = self.program.row_upper.copy()
         upper[self.program.rows_of("within")] = counts
-        return replace(self.program, row_upper=upper)
+        return replace(self, program=replace(self.program, row_upper=upper))
 
     @cached_property
     def least_costs(self) -> NDArray[np.float64]:

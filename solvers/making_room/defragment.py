@@ -1,21 +1,23 @@
 """Defragmentation: which jobs to move so that a gang fits, at the least cost, or greedily.
 
 The exact way solves `formulations/making_room/moves_program.py` and finds nodes and jobs for its
-counts. The greedy one empties the nodes where that costs least, one after the other, and puts each
-job that leaves where it fits tightest, the largest first (best fit decreasing).
+counts, on all nodes or within one of several regions (`within_regions`). The greedy one empties the
+nodes where that costs least, one after the other, and puts each job that leaves where it fits
+tightest, the largest first (best fit decreasing).
 """
 
 from __future__ import annotations
 
-import math
 import time
 from collections import defaultdict
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from goodalloc.formulations.making_room.moves_program import build_moves_program, movable_jobs
+from goodalloc.formulations.making_room.region_program import build_region_moves
 from goodalloc.models.making_room.residents import residents_of
 from goodalloc.models.making_room.room_plan import (
     Move,
@@ -27,20 +29,24 @@ from goodalloc.models.making_room.room_plan import (
 )
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
-from goodalloc.solvers.milp.price_and_core import decide
+from goodalloc.solvers.making_room.within_regions import (
+    DividedRoom,
+    best_of_regions,
+    decided_plan,
+    no_plan,
+    require_regions,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from jaxtyping import Int
 
     from goodalloc.formulations.making_room.moves_program import MovesProgram
     from goodalloc.models.making_room.residents import Resident
     from goodalloc.models.making_room.room_plan import Gang
     from goodalloc.models.round.instance import Instance
-    from goodalloc.models.support.array_types import Floats
-    from goodalloc.solvers.milp.price_and_core import Decision
-
-#: Gap in cost at which a plan counts as the cheapest.
-GAP = 1e-6
+    from goodalloc.models.support.array_types import Floats, Indices
 
 
 def fewest_moves(
@@ -48,6 +54,7 @@ def fewest_moves(
     gang: Gang,
     *,
     costs: Mapping[int, float] | None = None,
+    regions: Int[Indices, " nodes"] | None = None,
     stop: Stop | None = None,
 ) -> RoomPlan:
     """Return the cheapest moves of running jobs after which a gang fits, with a proof.
@@ -61,6 +68,10 @@ def fewest_moves(
         The gang.
     costs
         Cost of moving a job, by its index, for those that may move; 1 for each if None.
+    regions
+        Number of the region of every node, such as its rack, as
+        `goodalloc.models.topology.job_regions` gives it; shape (nodes,). The gang lies in one of
+        them, jobs move anywhere. None if all nodes are one region.
     stop
         Limit of time.
 
@@ -72,8 +83,8 @@ def fewest_moves(
     Raises
     ------
     ValueError
-        If the gang asks for a type that is not there, nodes have resources beside GPUs, or a cost
-        is negative.
+        If the gang asks for a type that is not there, nodes have resources beside GPUs, a cost
+        is negative, or there are more or fewer regions than nodes.
 
     Examples
     --------
@@ -86,28 +97,26 @@ def fewest_moves(
     >>> plan = fewest_moves(Instance(Cluster.uniform(4, 2), jobs), Gang(2, 2))
     >>> len(plan.moves), plan.cost, plan.proven
     (2, 2.0, True)
+
+    Two nodes are empty, but of different racks: one job moves if one rack is to hold the gang.
+
+    >>> import numpy as np
+    >>> two, racks = Instance(Cluster.uniform(4, 2), (jobs[0], jobs[2])), np.array([0, 0, 1, 1])
+    >>> fewest_moves(two, Gang(2, 2)).gang_nodes
+    (1, 3)
+    >>> plan = fewest_moves(two, Gang(2, 2), regions=racks)
+    >>> plan.cost, plan.proven, len(set(racks[list(plan.gang_nodes)].tolist()))
+    (1.0, True, 1)
     """
-    begin = time.perf_counter()
+    watch = Watch(stop or Stop())
     prices = _prices(instance, costs)
     usable_nodes(instance, gang)
+    require_regions(instance, regions)
     found = build_moves_program(instance, gang, prices)
-    every = np.ones(found.program.num_columns, dtype=bool)
-    decision = decide(found.program, every, Watch(stop or Stop()), gap=GAP)
-    if decision.values is None:
-        bound = max(decision.bound, 0.0)
-        return RoomPlan((), (), (), math.inf, bound, time.perf_counter() - begin)
-    moves, nodes = _decoded(instance, gang, found, decision.values, prices)
-    cost = float(sum(prices[move.job] for move in moves))
-    bound = proven_bound(decision, cost)
-    plan = RoomPlan(nodes, moves, (), cost, bound, time.perf_counter() - begin)
-    return checked_plan(instance, gang, plan)
-
-
-def proven_bound(decision: Decision, cost: float) -> float:
-    """Return the lower bound of a decision on the cost: the cost itself where that is proved."""
-    if decision.objective - decision.bound <= GAP:
-        return cost
-    return max(decision.bound, 0.0)
+    decoded = partial(_decoded, instance, gang, found, prices)
+    divide = partial(_divided, gang, found, decoded, watch)
+    plan = best_of_regions(decided_plan(found, watch, decoded), regions, divide, watch)
+    return checked_plan(instance, gang, plan) if plan.found else plan
 
 
 def greedy_moves(
@@ -156,7 +165,7 @@ def greedy_moves(
             touched |= {move.target for move in made}
     seconds = time.perf_counter() - begin
     if len(chosen) < gang.nodes:
-        return RoomPlan((), (), (), math.inf, 0.0, seconds)
+        return no_plan(0.0, seconds)
     cost = float(sum(prices[move.job] for move in moves))
     return checked_plan(
         instance, gang, RoomPlan(tuple(chosen), tuple(moves), (), cost, 0.0, seconds)
@@ -191,41 +200,81 @@ def _leaving(
     return taken if freed >= needed else None
 
 
+def _divided(
+    gang: Gang,
+    found: MovesProgram,
+    decoded: Callable[..., RoomPlan],
+    watch: Watch,
+    regions: Int[Indices, " nodes"],
+) -> DividedRoom:
+    """Return bound and solution of each region, of those with equal optima one."""
+    divided = build_region_moves(found, gang)
+    counts = divided.counts(regions)
+    # regions with equally many nodes of each class have equal optima
+    alike = {row.tobytes(): region for region, row in enumerate(counts)}.values()
+
+    def solve(region: int, known: float) -> RoomPlan:
+        inside = frozenset(np.flatnonzero(regions == region).tolist())
+        placed = partial(decoded, holders=divided.holders, inside=inside)
+        return decided_plan(divided.within(counts[region]), watch, placed, known=known)
+
+    return DividedRoom({region: divided.bound(counts[region], gang) for region in alike}, solve)
+
+
 def _decoded(
     instance: Instance,
     gang: Gang,
     found: MovesProgram,
-    values: Floats,
     prices: Mapping[int, float],
-) -> tuple[tuple[Move, ...], tuple[int, ...]]:
-    """Return moves and nodes of the gang for the counts of a solution."""
+    values: Floats,
+    *,
+    holders: Sequence[int] = (),
+    inside: Collection[int] = (),
+) -> RoomPlan:
+    """Return moves and nodes of the gang for the counts of a solution.
+
+    Each column takes its number of nodes: within a region, given by its nodes and the `holders` of
+    `RegionMoves`, first those of the region that hold a piece of the gang, and then the others from
+    all that are left of their class.
+    """
     here = _movable_by_node(instance, prices)
-    left = {index: list(group.nodes) for index, group in enumerate(found.classes)}
-    room: dict[tuple[int, bool], list[int]] = defaultdict(list)
+    left = {
+        index: sorted(group.nodes, key=lambda node: node in inside)
+        for index, group in enumerate(found.classes)
+    }
+    counts, first = np.rint(values).astype(int).tolist(), len(found.keepings)
+    pieces = dict(zip(holders, counts[first + len(found.takings) :], strict=True))
+    held: dict[tuple[int, bool], list[int]] = defaultdict(list)
+    others: dict[tuple[int, bool], list[int]] = defaultdict(list)
     homeless: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    counts = np.rint(values).astype(int).tolist()
-    for count, one in zip(counts, found.keepings, strict=False):
+    kept = [(place, count, held) for place, count in pieces.items()]
+    for place, count in enumerate(counts[:first]):
+        kept.append((place, count - pieces.get(place, 0), others))
+    for place, count, room in kept:
+        one = found.keepings[place]
         for _ in range(count):
             node = left[one.group].pop()
             room[one.free, found.classes[one.group].barred].append(node)
             for size, stay in enumerate(one.kept, start=1):
                 alike = sorted(
-                    (prices[held.job], held.job) for held in here[node] if held.gpus == size
+                    (prices[mover.job], mover.job) for mover in here[node] if mover.gpus == size
                 )
                 for _, job in alike[: len(alike) - stay]:
                     homeless[size].append((job, node))
     nodes, moves = list[int](), list[Move]()
-    for count, take in zip(counts[len(found.keepings) :], found.takings, strict=True):
+    for count, take in zip(counts[first:], found.takings, strict=False):
+        key = take.free, take.barred
         for _ in range(count):
-            node = room[take.free, take.barred].pop()
+            node = (held[key] or others[key] if take.gang else others[key] or held[key]).pop()
             if take.gang:
                 nodes.append(node)
-            for size, pieces in enumerate(take.taken, start=1):
-                for _ in range(min(pieces, len(homeless[size]))):
+            for size, number in enumerate(take.taken, start=1):
+                for _ in range(min(number, len(homeless[size]))):
                     job, origin = homeless[size].pop()
                     moves.append(Move(job, origin, node))
     real = tuple(sorted(move for move in moves if move.origin != move.target))
-    return real, tuple(sorted(nodes)[: gang.nodes])
+    cost = float(sum(prices[move.job] for move in real))
+    return RoomPlan(tuple(sorted(nodes)[: gang.nodes]), real, (), cost, 0.0, 0.0)
 
 
 def move_front(

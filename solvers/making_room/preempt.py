@@ -1,8 +1,8 @@
 """Preemption: which jobs to stop so that a gang fits, at the least loss, or greedily.
 
-The exact way solves `formulations/making_room/preemption_program.py`. The greedy one stops, on each
-node, the jobs of least loss a GPU until a piece of the gang fits, and takes the nodes where that
-loses least, one after the other.
+The exact way solves `formulations/making_room/preemption_program.py`, on all nodes or within one of
+several regions (`within_regions`). The greedy one stops, on each node, the jobs of least loss a GPU
+until a piece of the gang fits, and takes the nodes where that loses least, one after the other.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 import heapq
 import math
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from goodalloc.formulations.making_room.preemption_program import build_preemption_program
+from goodalloc.formulations.making_room.region_program import least_loss_within
 from goodalloc.models.making_room.residents import gpus_beyond_quotas, residents_of
 from goodalloc.models.making_room.room_plan import (
     RoomPlan,
@@ -25,15 +27,24 @@ from goodalloc.models.making_room.room_plan import (
 )
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
-from goodalloc.solvers.making_room.defragment import GAP, proven_bound
-from goodalloc.solvers.milp.price_and_core import decide
+from goodalloc.solvers.making_room.within_regions import (
+    DividedRoom,
+    best_of_regions,
+    decided_plan,
+    no_plan,
+    require_regions,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from jaxtyping import Int
+
+    from goodalloc.formulations.making_room.preemption_program import Freeing, PreemptionProgram
     from goodalloc.models.making_room.residents import Resident
     from goodalloc.models.making_room.room_plan import Gang
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.support.array_types import Floats, Indices
 
 
 def least_preemption(
@@ -43,6 +54,7 @@ def least_preemption(
     losses: Mapping[int, float] | None = None,
     groups: Mapping[int, str] | None = None,
     quotas: Mapping[str, int] | None = None,
+    regions: Int[Indices, " nodes"] | None = None,
     stop: Stop | None = None,
 ) -> RoomPlan:
     """Return the jobs to stop so that a gang fits, of least loss, with a proof.
@@ -60,6 +72,8 @@ def least_preemption(
         Group of each job that belongs to one.
     quotas
         GPUs of each group that are its own: only what it holds beyond them may be taken.
+    regions
+        As of `fewest_moves`: the gang lies in one of them.
     stop
         Limit of time.
 
@@ -77,26 +91,58 @@ def least_preemption(
     >>> plan = least_preemption(Instance(Cluster.uniform(2, 4), jobs), Gang(1, 4))
     >>> plan.victims, plan.cost, plan.proven
     ((1,), 2.0, True)
+
+    Jobs 0 and 2 would be the cheapest, but are in different racks.
+
+    >>> import numpy as np
+    >>> jobs = tuple(Job(f"job{node}", placement=((node, 2),)) for node in range(4))
+    >>> racks, losses = np.array([0, 0, 1, 1]), {0: 1.0, 1: 5.0, 2: 2.0, 3: 3.0}
+    >>> instance = Instance(Cluster.uniform(4, 2), jobs)
+    >>> least_preemption(instance, Gang(2, 2), losses=losses, regions=racks).victims
+    (2, 3)
     """
-    begin = time.perf_counter()
+    watch = Watch(stop or Stop())
     lost = _losses(instance, losses)
     members, own = dict(groups or {}), _quotas(quotas, groups)
+    require_regions(instance, regions)
     found = build_preemption_program(instance, gang, lost, members, own)
     if not found.freeings:
-        return RoomPlan((), (), (), math.inf, math.inf, time.perf_counter() - begin)
-    every = np.ones(found.program.num_columns, dtype=bool)
-    decision = decide(found.program, every, Watch(stop or Stop()), gap=GAP)
-    if decision.values is None:
-        bound = max(decision.bound, 0.0)
-        return RoomPlan((), (), (), math.inf, bound, time.perf_counter() - begin)
-    chosen = np.flatnonzero(decision.values[: len(found.freeings)] > 0.5).tolist()
+        return no_plan(math.inf, watch.seconds)
+    everywhere = decided_plan(found, watch, partial(_decoded, gang, found, lost))
+    divide = partial(_divided, gang, found, lost, watch)
+    plan = best_of_regions(everywhere, regions, divide, watch)
+    return checked_plan(instance, gang, plan, groups=members, quotas=own) if plan.found else plan
+
+
+def _divided(
+    gang: Gang,
+    found: PreemptionProgram,
+    losses: Mapping[int, float],
+    watch: Watch,
+    regions: Int[Indices, " nodes"],
+) -> DividedRoom:
+    """Return bound and solution of each region."""
+    here: dict[int, list[Freeing]] = defaultdict(list)
+    for one in found.freeings:
+        here[int(regions[one.node])].append(one)
+
+    def solve(region: int, known: float) -> RoomPlan:
+        part = found.within(regions == region)
+        return decided_plan(part, watch, partial(_decoded, gang, part, losses), known=known)
+
+    bounds = {region: least_loss_within(one, losses, gang) for region, one in here.items()}
+    return DividedRoom(bounds, solve)
+
+
+def _decoded(
+    gang: Gang, found: PreemptionProgram, losses: Mapping[int, float], values: Floats
+) -> RoomPlan:
+    """Return victims and nodes of the gang for a solution."""
+    chosen = np.flatnonzero(values[: len(found.freeings)] > 0.5).tolist()
     freed = sorted(found.freeings[index] for index in chosen)[: gang.nodes]
     victims = tuple(sorted({job for one in freed for job in one.victims}))
-    cost = float(sum(lost[job] for job in victims))
-    bound = proven_bound(decision, cost)
-    nodes = tuple(one.node for one in freed)
-    plan = RoomPlan(nodes, (), victims, cost, bound, time.perf_counter() - begin)
-    return checked_plan(instance, gang, plan, groups=members, quotas=own)
+    cost = float(sum(losses[job] for job in victims))
+    return RoomPlan(tuple(one.node for one in freed), (), victims, cost, 0.0, 0.0)
 
 
 def greedy_preemption(
@@ -137,7 +183,7 @@ def greedy_preemption(
         offer(node)
     while len(chosen) < gang.nodes:
         if not offers:
-            return RoomPlan((), (), (), math.inf, 0.0, time.perf_counter() - begin)
+            return no_plan(0.0, time.perf_counter() - begin)
         _, node, new = heapq.heappop(offers)
         if node in chosen or victims & set(new) or not _within(instance, new, members, beyond):
             continue

@@ -15,10 +15,6 @@ from goodalloc.models.support.validation import literal
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.making_room.defragment import fewest_moves, greedy_moves
 from goodalloc.solvers.making_room.preempt import greedy_preemption, least_preemption
-from goodalloc.solvers.making_room.within_regions import (
-    fewest_moves_within,
-    least_preemption_within,
-)
 
 if TYPE_CHECKING:
     import argparse
@@ -57,28 +53,20 @@ def room_command(arguments: argparse.Namespace) -> Output:
         return front_output(instance, arguments, costs, COST_UNITS[arguments.cost])
     if arguments.out is not None:
         raise ValueError("argument --out: expected it with --front only; a plan is printed.")
-    stop = Stop(seconds=arguments.seconds)
+    stop, regions = Stop(seconds=arguments.seconds), None if asked is None else asked.regions
     if arguments.by == "moves":
         if arguments.greedy:
             plan = greedy_moves(instance, arguments.gang, costs=costs)
-        elif asked is not None:
-            plan = fewest_moves_within(
-                instance, arguments.gang, asked.regions, costs=costs, stop=stop
-            )
         else:
-            plan = fewest_moves(instance, arguments.gang, costs=costs, stop=stop)
+            plan = fewest_moves(instance, arguments.gang, costs=costs, regions=regions, stop=stop)
     else:
         quotas = _quotas(arguments.quota)
         groups = job_groups(instance, arguments.groups) if quotas else {}
         kept: dict[str, Any] = {"losses": costs, "groups": groups, "quotas": quotas}
         if arguments.greedy:
             plan = greedy_preemption(instance, arguments.gang, **kept)
-        elif asked is not None:
-            plan = least_preemption_within(
-                instance, arguments.gang, asked.regions, **kept, stop=stop
-            )
         else:
-            plan = least_preemption(instance, arguments.gang, **kept, stop=stop)
+            plan = least_preemption(instance, arguments.gang, **kept, regions=regions, stop=stop)
     if asked is not None and plan.found:
         asked.check(arguments.gang, plan)
     return _output(instance, arguments, plan, asked)

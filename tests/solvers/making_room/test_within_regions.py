@@ -22,9 +22,7 @@ from goodalloc.solvers import Stop
 from goodalloc.solvers.interface import Watch
 from goodalloc.solvers.making_room import (
     fewest_moves,
-    fewest_moves_within,
     least_preemption,
-    least_preemption_within,
     move_front,
     within_regions,
 )
@@ -101,7 +99,7 @@ def test_the_fewest_moves_within_a_domain_are_those_of_brute_force(first: int) -
         ones = dict.fromkeys(random_costs(instance, random), 1.0)
         for costs in (None, random_costs(instance, random)):
             best = best_moves(instance, gang, ones if costs is None else costs, choices)
-            plan = fewest_moves_within(instance, gang, regions, costs=costs)
+            plan = fewest_moves(instance, gang, costs=costs, regions=regions)
             checked(plan, best, choices, seed)
 
 
@@ -121,8 +119,8 @@ def test_the_least_losses_within_a_domain_are_those_of_brute_force(first: int) -
         own = {name: int(random.integers(4)) for name in sorted(set(groups.values()))}
         for quotas in ({}, own):
             best = best_victims(instance, gang, losses, groups, quotas, choices)
-            plan = least_preemption_within(
-                instance, gang, regions, losses=losses, groups=groups, quotas=quotas
+            plan = least_preemption(
+                instance, gang, losses=losses, groups=groups, quotas=quotas, regions=regions
             )
             checked(plan, best, choices, seed)
 
@@ -146,7 +144,7 @@ def test_victims_within_a_rack_are_the_best_of_all_racks(seed: int) -> None:
             ]
             alone = instance.replace(cluster=Cluster(tuple(typed)))
             found.append(least_preemption(alone, Gang(nodes, 3, "here"), **given))  # type: ignore[arg-type]
-        plan = least_preemption_within(instance, Gang(nodes, 3), racks, **given)  # type: ignore[arg-type]
+        plan = least_preemption(instance, Gang(nodes, 3), regions=racks, **given)  # type: ignore[arg-type]
         assert plan.proven
         assert plan.cost == pytest.approx(min(one.cost for one in found))
 
@@ -163,10 +161,10 @@ def test_no_rack_has_a_plan_below_its_bound(seed: int) -> None:
     program = build_region_moves(build_moves_program(instance, gang, movable), gang)
     for rack, counts in enumerate(program.counts(racks)):
         alone = np.where(racks == rack, 32, np.arange(32))
-        found.append(fewest_moves_within(instance, gang, alone, costs=costs))
+        found.append(fewest_moves(instance, gang, costs=costs, regions=alone))
         assert found[-1].proven
         assert program.bound(counts, gang) <= found[-1].cost + 1e-9
-    plan = fewest_moves_within(instance, gang, racks, costs=costs)
+    plan = fewest_moves(instance, gang, costs=costs, regions=racks)
     assert plan.proven
     assert plan.cost == pytest.approx(min(one.cost for one in found))
 
@@ -176,17 +174,14 @@ def test_larger_domains_never_cost_more() -> None:
     instance = generate_scattered(3, jobs=150, nodes=64, gpus_per_node=4, ended=0.15)
     tree = TopologyRound(instance, standard_tree(64))
     for gang in (Gang(3, 4), Gang(4, 4), Gang(9, 4)):
-        for alone, within in (
-            (fewest_moves, fewest_moves_within),
-            (least_preemption, least_preemption_within),
-        ):
+        for best in (fewest_moves, least_preemption):
             found = [
-                within(instance, gang, job_regions(tree, level))
+                best(instance, gang, regions=job_regions(tree, level))
                 for level in ("island", "rack", "cluster")
             ]
             costs = [plan.cost for plan in found]
             assert costs == sorted(costs, reverse=True)
-            assert costs[-1] == alone(instance, gang).cost
+            assert costs[-1] == best(instance, gang).cost
             assert all(plan.proven for plan in found)
             assert (gang.nodes > 4) == math.isinf(costs[0])
 
@@ -205,7 +200,7 @@ def test_what_moves_for_the_jobs_that_move_counts_too(
     """The job of node 1 takes the place of another one, which moves to a third node."""
     instance, racks = round_whose_jobs_hardly_fit()
     costs = {0: price, 1: 5.0, 2: 5.0, 3: 9.0, 4: 9.0}
-    plan = fewest_moves_within(instance, Gang(2, 4), racks, costs=costs)
+    plan = fewest_moves(instance, Gang(2, 4), costs=costs, regions=racks)
     assert (plan.gang_nodes, plan.cost, plan.proven) == (nodes, cost, True)
 
 
@@ -215,13 +210,13 @@ def test_a_search_that_ends_early_has_the_bound_of_what_is_left(
     """After the first rack, whose plan costs 11 beside a bound of 6; that of the next is 10."""
 
     def interrupted(program: Program, priced: Any, watch: Watch, **options: Any) -> Decision:
-        watch.interrupted = True
+        watch.interrupted = bool(program.rows_of("within").size)
         return decide(program, priced, Watch(Stop()), **options)
 
     monkeypatch.setattr(within_regions, "decide", interrupted)
     instance, racks = round_whose_jobs_hardly_fit()
     costs = {0: 6.0, 1: 5.0, 2: 5.0, 3: 9.0, 4: 9.0}
-    plan = fewest_moves_within(instance, Gang(2, 4), racks, costs=costs)
+    plan = fewest_moves(instance, Gang(2, 4), costs=costs, regions=racks)
     assert (plan.gang_nodes, plan.cost, plan.bound) == ((0, 1), 11.0, 10.0)
     assert not plan.proven
 
@@ -231,9 +226,9 @@ def test_a_gang_of_another_type_uses_only_its_nodes() -> None:
     cluster = Cluster((NodeGroup("a", 2, 2, "A"), NodeGroup("b", 4, 2, "B")))
     instance = Instance(cluster, (Job("x", placement=((3, 1),)), Job("y", placement=((5, 1),))))
     racks = np.array([0, 0, 1, 1, 2, 2])
-    assert fewest_moves_within(instance, Gang(2, 2, "B"), racks).cost == 1.0
-    assert fewest_moves_within(instance, Gang(2, 2, "A"), racks).gang_nodes == (0, 1)
-    assert fewest_moves_within(instance, Gang(3, 2, "B"), racks).bound == math.inf
+    assert fewest_moves(instance, Gang(2, 2, "B"), regions=racks).cost == 1.0
+    assert fewest_moves(instance, Gang(2, 2, "A"), regions=racks).gang_nodes == (0, 1)
+    assert fewest_moves(instance, Gang(3, 2, "B"), regions=racks).bound == math.inf
 
 
 def test_without_time_nothing_is_claimed() -> None:
@@ -241,8 +236,8 @@ def test_without_time_nothing_is_claimed() -> None:
     instance = generate_scattered(0, jobs=150, nodes=64, gpus_per_node=4)
     racks, stop = np.arange(64) // 8, Stop(seconds=1e-6)
     for plan in (
-        fewest_moves_within(instance, Gang(6, 4), racks, stop=stop),
-        least_preemption_within(instance, Gang(6, 4), racks, stop=stop),
+        fewest_moves(instance, Gang(6, 4), regions=racks, stop=stop),
+        least_preemption(instance, Gang(6, 4), regions=racks, stop=stop),
     ):
         assert not plan.found
         assert not plan.proven
@@ -252,13 +247,13 @@ def test_what_is_wrong_is_refused() -> None:
     """As without regions, and regions of other nodes."""
     instance = Instance(Cluster.uniform(2, 2), (Job("x", placement=((0, 1),)),))
     with pytest.raises(ValueError, match=r"Regions: shape is \(3,\); expected \(2,\)"):
-        fewest_moves_within(instance, Gang(1, 1), np.zeros(3, dtype=np.int64))
+        fewest_moves(instance, Gang(1, 1), regions=np.zeros(3, dtype=np.int64))
     with pytest.raises(ValueError, match="Regions: shape"):
-        least_preemption_within(instance, Gang(1, 1), np.zeros(1, dtype=np.int64))
+        least_preemption(instance, Gang(1, 1), regions=np.zeros(1, dtype=np.int64))
     with pytest.raises(ValueError, match="gpu_type is 'H100'"):
-        fewest_moves_within(instance, Gang(1, 1, "H100"), np.zeros(2, dtype=np.int64))
+        fewest_moves(instance, Gang(1, 1, "H100"), regions=np.zeros(2, dtype=np.int64))
     with pytest.raises(ValueError, match="Cost of a move of job 7"):
-        fewest_moves_within(instance, Gang(1, 1), np.zeros(2, dtype=np.int64), costs={7: 1.0})
+        fewest_moves(instance, Gang(1, 1), costs={7: 1.0}, regions=np.zeros(2, dtype=np.int64))
 
 
 def test_a_front_of_one_domain_is_that_without_a_tree() -> None:
@@ -267,4 +262,6 @@ def test_a_front_of_one_domain_is_that_without_a_tree() -> None:
     whole = np.zeros(64, dtype=np.int64)
     for plan in move_front(instance, Gang(1, 4), (8, 16, 24)):
         gang = Gang(len(plan.gang_nodes), 4)
-        assert fewest_moves_within(instance, gang, whole).cost == plan.cost
+        assert fewest_moves(instance, gang, regions=whole)._replace(seconds=0.0) == plan._replace(
+            seconds=0.0
+        )
