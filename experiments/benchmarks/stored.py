@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 #: Benchmarks that write CSV files: those that write one, and those that write a folder of them.
 FILES = (
     "agent",
+    "back_ends",
     "day",
     "fitting",
     "goodput",
