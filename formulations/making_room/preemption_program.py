@@ -33,15 +33,12 @@ from goodalloc.models.making_room.residents import (
 from goodalloc.models.making_room.room_plan import usable_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from jaxtyping import Bool
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from goodalloc.formulations.basics.program import Program
     from goodalloc.models.making_room.residents import Resident
     from goodalloc.models.making_room.room_plan import Gang
     from goodalloc.models.round.instance import Instance
-    from goodalloc.models.support.array_types import Flags
 
 
 class Freeing(NamedTuple):
@@ -67,17 +64,17 @@ class PreemptionProgram:
     freeings: tuple[Freeing, ...]
     distributed: tuple[int, ...]
 
-    def within(self, inside: Bool[Flags, " nodes"]) -> PreemptionProgram:
+    def within(self, nodes: Collection[int]) -> PreemptionProgram:
         """Return the program of a gang within some nodes, by their columns alone.
 
         Parameters
         ----------
-        inside
-            Whether a node is one of them; shape (nodes,).
+        nodes
+            Numbers of these nodes.
         """
-        freeings = tuple(one for one in self.freeings if inside[one.node])
+        freeings = tuple(one for one in self.freeings if one.node in nodes)
         involved = {job for one in freeings for job in one.victims}
-        frees = [bool(inside[one.node]) for one in self.freeings]
+        frees = [one.node in nodes for one in self.freeings]
         stops = [job in involved for job in self.distributed]
         distributed = tuple(job for job in self.distributed if job in involved)
         return PreemptionProgram(

@@ -127,7 +127,7 @@ def _divided(
         here[int(regions[one.node])].append(one)
 
     def solve(region: int, known: float) -> RoomPlan:
-        part = found.within(regions == region)
+        part = found.within(set(np.flatnonzero(regions == region).tolist()))
         return decided_plan(part, watch, partial(_decoded, gang, part, losses), known=known)
 
     bounds = {region: least_loss_within(one, losses, gang) for region, one in here.items()}
