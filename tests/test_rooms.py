@@ -115,6 +115,7 @@ ROOMS = {
         "studies.hindsight",
         "studies.plans",
         "studies.steady_jobs",
+        "studies.last_rows",
         "pages",
         "library",
         "studies.library",

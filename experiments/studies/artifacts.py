@@ -36,5 +36,5 @@ ARTIFACTS: Mapping[str, tuple[str, ...]] = {
     "dl2": ("step-times",),
     "arena": ("arena", "hindsight-plans"),
     "llm": ("llm-times",),
-    "chronus": ("aiturbo-conditions",),
+    "chronus": ("aiturbo-conditions", "hindsight-tables"),
 }

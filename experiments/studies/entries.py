@@ -236,6 +236,10 @@ OTHERS: Mapping[str, Entry] = {
         "hindsight-machines: AlloX and simple rules above the bound on any schedule",
         "steady_jobs.machines_above_bound:MACHINES_ABOVE",
     ),
+    "hindsight-tables": Entry(
+        "hindsight-tables: bounds on any schedule for the tables of four studies of policies",
+        "last_rows.bounded_tables:BOUNDED_TABLES",
+    ),
     "hindsight-growth": Entry(
         "hindsight-growth: time and memory of bound and schedule with hindsight, up to 5,000 jobs",
         "hindsight.growth:GROWTH",
@@ -329,6 +333,11 @@ OTHERS: Mapping[str, Entry] = {
     "topology": Entry(
         "Rounds on trees of racks and pods: exact decisions beside the placements of Kubernetes",
         "topology.on_trees:ON_TREES",
+        clocked=("table_seconds", "exact_seconds", "certified_bound", "certificate_seconds"),
+    ),
+    "topology-nodes": Entry(
+        "Nodes of a real cluster in made racks: exact decisions beside placements of Kubernetes",
+        "topology.on_trees:ON_PUBLISHED_NODES",
         clocked=("table_seconds", "exact_seconds", "certified_bound", "certificate_seconds"),
     ),
     "tree-replays": Entry(

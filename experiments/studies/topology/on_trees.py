@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from goodalloc.data.topology.tree_rounds import generate_on_tree
-from goodalloc.experiments.reporting.plots import COLOURS, figure_of, new_axes
+from goodalloc.experiments.reporting.plots import COLOURS
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
+from goodalloc.experiments.studies.topology.drawn_rounds import rounds_on_equal_nodes
+from goodalloc.experiments.studies.topology.published_nodes import rounds_on_published_nodes
 from goodalloc.models.topology.topology_feasibility import topology_violations
 from goodalloc.models.topology.topology_round import topology_fitness, topology_utilities
 from goodalloc.solvers.certificates.tree_certificate import certify_tree
@@ -26,25 +27,12 @@ from goodalloc.solvers.topology.exact_tree import flat_optimum, solve_tree
 from goodalloc.solvers.topology.kueue_placement import ALGORITHMS, greedy_placement
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from goodalloc.experiments.studies.framework.records import Rows
-    from goodalloc.experiments.studies.framework.reproduction import Plan
+    from goodalloc.experiments.studies.topology.drawn_rounds import DrawnRound
     from goodalloc.models.topology.topology_round import TopologyRound
-
-#: Nodes, GPUs of each, jobs, and share of gangs of the rounds by number.
-SIZES = (
-    (16, 4, 160, 0.0),
-    (128, 4, 500, 0.0),
-    (512, 4, 2000, 0.0),
-    (16, 16, 160, 0.02),
-    (128, 8, 500, 0.05),
-    (512, 8, 2000, 0.05),
-)
-QUICK_SIZES = SIZES[:1]
-
-#: Nodes, GPUs of each, and loads of the rounds by load.
-SMALL, LOADS, QUICK_LOADS = (16, 4), (0.25, 0.5, 0.75, 1.0, 1.5), (0.25, 0.5)
 
 #: Gap at which a round counts as decided, and the time that it may take.
 GAP, SECONDS = 1e-6, 30.0
@@ -56,7 +44,7 @@ class TreeRow(NamedTuple):
     Attributes
     ----------
     nodes, gpus_per_node, seed
-        The cluster.
+        The cluster, with the GPUs of its largest nodes.
     load
         GPUs asked for over those there are; None for rounds by number.
     jobs, gangs
@@ -72,6 +60,9 @@ class TreeRow(NamedTuple):
     flat, best_fit, least_free, most_free, balanced
         Fitness of the placements; `flat` is the optimum without the tree, empty where that breaks a
         rule of the tree.
+    gpu_type, racks
+        Type of the GPUs of a published list of nodes, and how its racks were made; empty for equal
+        nodes.
     """
 
     nodes: int
@@ -92,25 +83,13 @@ class TreeRow(NamedTuple):
     least_free: float | None
     most_free: float | None
     balanced: float | None
+    gpu_type: str = ""
+    racks: str = ""
 
 
-def tree_row(
-    nodes: int,
-    gpus: int,
-    seed: int,
-    *,
-    load: float | None = None,
-    jobs: int | None = None,
-    gangs: float = 0.0,
-) -> TreeRow:
-    """Return one round, decided exactly and by each placement.
-
-    Parameters
-    ----------
-    nodes, gpus, seed, load, jobs, gangs
-        As of `goodalloc.data.topology.generate_on_tree`.
-    """
-    round_ = generate_on_tree(seed, nodes, gpus, load=load, jobs=jobs, gangs=gangs)
+def tree_row(drawn: DrawnRound) -> TreeRow:
+    """Return one round, decided exactly and by each placement."""
+    round_ = drawn.round_
     wanted = flat_optimum(round_)
     assert wanted is not None  # without a limit of time
     table_seconds = _timed_table(round_)
@@ -126,12 +105,12 @@ def tree_row(
     certificate = certify_tree(round_, exact.fitness, stop)
     certificate_seconds = time.perf_counter() - begin
     return TreeRow(
-        nodes=nodes,
-        gpus_per_node=gpus,
-        seed=seed,
-        load=load,
+        nodes=round_.instance.cluster.num_nodes,
+        gpus_per_node=int(round_.instance.cluster.node_gpus.max()),
+        seed=drawn.seed,
+        load=drawn.load,
         jobs=round_.instance.num_jobs,
-        gangs=gangs,
+        gangs=drawn.gangs,
         fitness=rounded(exact.fitness, 12),
         bound=rounded(exact.bound, 12),
         stage=exact.bound_source,
@@ -140,6 +119,8 @@ def tree_row(
         certified_bound=rounded(certificate.bound, 12),
         certificate_seconds=rounded(certificate_seconds, 4),
         **{n: None if f is None else rounded(f, 12) for n, f in reached.items()},
+        gpu_type=drawn.gpu_type,
+        racks=drawn.racks,
     )
 
 
@@ -148,18 +129,6 @@ def _timed_table(round_: TopologyRound) -> float:
     begin = time.perf_counter()
     topology_utilities(round_, round_.instance.current)
     return time.perf_counter() - begin
-
-
-def _rows(plan: Plan) -> list[TreeRow]:
-    sizes, loads = (QUICK_SIZES, QUICK_LOADS) if plan.quick else (SIZES, LOADS)
-    return [
-        *(
-            tree_row(nodes, gpus, seed, jobs=jobs, gangs=gangs)
-            for nodes, gpus, jobs, gangs in sizes
-            for seed in plan.workloads
-        ),
-        *(tree_row(*SMALL, seed, load=load) for load in loads for seed in plan.workloads),
-    ]
 
 
 def gap_percent(row: TreeRow, name: str) -> float:
@@ -174,11 +143,15 @@ def _label(row: TreeRow) -> str:
     return f"{row.jobs} jobs, {100 * row.gangs:g} % gangs"
 
 
+def _key(row: TreeRow) -> tuple[str, str, int, str]:
+    return row.gpu_type, row.racks, row.nodes, _label(row)
+
+
 def summarise_trees(rows: list[TreeRow]) -> Rows:
-    """Return a row for every size or load."""
+    """Return a row for every size or load of every list of nodes."""
     shown = []
-    for key in dict.fromkeys((row.nodes, _label(row)) for row in rows):
-        group = [row for row in rows if (row.nodes, _label(row)) == key]
+    for key in dict.fromkeys(map(_key, rows)):
+        group = [row for row in rows if _key(row) == key]
         proved = sum(row.fitness >= row.bound * (1 - GAP) for row in group)
         certified = sum(row.fitness >= row.certified_bound * (1 - GAP) for row in group)
         certificate_seconds = [row.certificate_seconds for row in group]
@@ -186,8 +159,7 @@ def summarise_trees(rows: list[TreeRow]) -> Rows:
         gaps = {name: [one for one in each if not math.isnan(one)] for name, each in gaps.items()}
         shown.append(
             {
-                "nodes": key[0],
-                "round": key[1],
+                **dict(zip(("gpu_type", "racks", "nodes", "round"), key, strict=True)),
                 "proved": f"{proved}/{len(group)}",
                 "largest_gap": max(1.0 - row.fitness / row.bound for row in group),
                 "exact_(s)": rounded(float(np.median([r.exact_seconds for r in group])), 3),
@@ -212,10 +184,28 @@ def summarise_trees(rows: list[TreeRow]) -> Rows:
 
 
 def plot_trees(rows: list[TreeRow]) -> Figure:
-    """Draw the proven gaps of the placements by load, their means and every round."""
+    """Draw the proven gaps by load, a panel for each list of nodes."""
+    from matplotlib.figure import Figure
+
     by_load = [row for row in rows if row.load is not None]
+    lists = list(dict.fromkeys((row.gpu_type, row.racks) for row in by_load))
+    across = min(len(lists), 3)
+    down = -(-len(lists) // across)
+    size = (8.0, 4.2) if across == 1 else (4.2 * across, 3.2 * down)
+    figure = Figure(figsize=size, layout="constrained")
+    panels = figure.subplots(down, across, squeeze=False).ravel()
+    for ax, one in zip(panels, lists, strict=False):
+        _draw_gaps(ax, [row for row in by_load if (row.gpu_type, row.racks) == one])
+        ax.set_title(", ".join(filter(None, one)), fontsize="medium")
+    for ax in panels[len(lists) :]:
+        ax.set_axis_off()
+    panels[0].legend(fontsize="small")
+    return figure
+
+
+def _draw_gaps(ax: Axes, by_load: list[TreeRow]) -> None:
+    """Draw the proven gaps of the placements of one list: their means and every round."""
     loads = sorted({row.load for row in by_load if row.load is not None})
-    ax = new_axes(8.0, 4.2)
     names = {"flat": "optimum without the tree"} | {
         name: name.replace("_", " ") for name in ALGORITHMS
     }
@@ -247,18 +237,34 @@ def plot_trees(rows: list[TreeRow]) -> Figure:
     ax.set_ylim(bottom=0.0)
     ax.grid(axis="y", color="0.9")
     ax.set_axisbelow(True)
-    ax.legend(fontsize="small")
-    return figure_of(ax)
 
 
 ON_TREES = Reproduction(
     "Rounds on trees of racks and pods: exact decisions beside the placements of Kubernetes",
     lambda _: (),
-    _rows,
+    lambda plan: [tree_row(drawn) for drawn in rounds_on_equal_nodes(plan)],
     lambda _, rows: plot_trees(rows),
     shown=summarise_trees,
     ignores=("pollux", "seeds", "artifact", "gaps"),
     workloads=(1, 2, 3, 4, 5),
     quick_workloads=(1,),
     times=True,
+)
+
+NOTE = """\
+Nodes and their GPUs are published ones; racks are made, of nodes alike or mixed. Jobs are drawn,
+as fast as on the GPUs of the shipped profiles. Gaps are to the bound that was proved, so where not
+all rounds are proved the optimum may be closer."""
+
+ON_PUBLISHED_NODES = Reproduction(
+    "Nodes of a real cluster in made racks: exact decisions beside placements of Kubernetes",
+    lambda _: (),
+    lambda plan: [tree_row(drawn) for drawn in rounds_on_published_nodes(plan)],
+    lambda _, rows: plot_trees(rows),
+    shown=summarise_trees,
+    ignores=("pollux", "seeds", "artifact", "gaps"),
+    workloads=(1, 2, 3),
+    quick_workloads=(1,),
+    times=True,
+    note=NOTE,
 )

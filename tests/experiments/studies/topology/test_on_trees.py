@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from goodalloc.data.topology.tree_rounds import generate_on_tree
+from goodalloc.experiments.studies.topology.drawn_rounds import DrawnRound
 from goodalloc.experiments.studies.topology.on_trees import (
     GAP,
     gap_percent,
@@ -13,11 +15,13 @@ from goodalloc.experiments.studies.topology.on_trees import (
 
 def test_a_row_is_proved_and_placements_are_below_its_bound() -> None:
     """And the table and the figure take it."""
-    row = tree_row(16, 4, seed=1, load=0.5)
+    row = tree_row(DrawnRound(generate_on_tree(1, 16, 4, load=0.5), seed=1, load=0.5))
+    assert (row.nodes, row.gpus_per_node, row.seed, row.load) == (16, 4, 1, 0.5)
     assert row.fitness >= row.bound * (1 - GAP)
     assert row.fitness <= row.certified_bound <= row.fitness * (1 + GAP)
     for name in ("best_fit", "least_free", "most_free", "balanced"):
         assert gap_percent(row, name) >= -1e-6
     (shown,) = summarise_trees([row])
     assert shown["proved"] == shown["certified"] == "1/1"
-    assert plot_trees([row]).axes[0].get_ylabel() == "proven gap (%)"
+    (ax,) = plot_trees([row]).axes
+    assert ax.get_ylabel() == "proven gap (%)"

@@ -1,0 +1,1 @@
+"""Bounds on any schedule that end tables of studies in other rooms."""
