@@ -18,7 +18,8 @@ PARALLEL ?= --numprocesses $(shell $(PYTHON) -c 'import os; print(3 * os.cpu_cou
 SOURCES := data experiments formulations models solvers tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-adaptdl lint format types wheel-test docs bench clean
+.PHONY: help setup demo test test-slow test-adaptdl lint format types wheel-test docs screenshots \
+	bench clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -93,6 +94,9 @@ docs: $(VENV)/.stamp-docs  ## build the documentation into build/docs; a warning
 	$(BIN)/python -P -m sphinx --jobs auto --quiet --fail-on-warning --keep-going \
 		-c .docs -d build/docs-cache build/docs-source build/docs
 	@echo "open build/docs/index.html"
+
+screenshots: $(VENV)/.stamp-dev  ## make the pictures of pages in the guide anew (needs Chromium; minutes)
+	$(BIN)/python -P .docs/screenshots.py
 
 bench: $(VENV)/.stamp-run  ## run the benchmarks, or one (BENCH=round OPTIONS=--help)
 	@set -e; for name in $(BENCH); do echo "== $$name $(OPTIONS)"; \

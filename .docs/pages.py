@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 HERE = ROOT / ".docs"
 
+#: Pictures that pages show (`.docs/screenshots.py` makes them).
+PICTURES = HERE / "pictures"
+
 #: Pages at the root of the repository that the site has too.
 TOP_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md")
 
@@ -64,6 +67,11 @@ def site_pages() -> dict[str, str]:
     for source in sorted(sources):
         pages[f"source/{source}.md"] = _source_page(source)
     return {**pages, **generated_pages()}
+
+
+def site_pictures() -> dict[str, Path]:
+    """The pictures of the site by their path in it, and where they are in the repository."""
+    return {str(site_path(path.relative_to(ROOT))): path for path in sorted(PICTURES.glob("*.png"))}
 
 
 def site_path(page: Path) -> Path:
@@ -109,21 +117,25 @@ def relinked(text: str, page: Path, sources: set[Path]) -> str:
 
 
 def write_site(folder: Path) -> None:
-    """Write all pages into a folder and remove others; files that are as they should be stay."""
-    pages = site_pages()
+    """Write all pages and pictures into a folder and remove others; files that are as they should
+    be stay."""
+    files = {name: text.encode("utf-8") for name, text in site_pages().items()}
+    files |= {name: path.read_bytes() for name, path in site_pictures().items()}
     for path in folder.rglob("*"):
-        if path.is_file() and str(path.relative_to(folder)) not in pages:
+        if path.is_file() and str(path.relative_to(folder)) not in files:
             path.unlink()
-    for name, text in pages.items():
+    for name, content in files.items():
         path = folder / name
-        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        if not path.is_file() or path.read_bytes() != content:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            path.write_bytes(content)
 
 
 def _site_target(target: Path, sources: set[Path]) -> Path | None:
     if target.suffix == ".md" and target.parts[0] in (*FOLDERS, ".docs", *TOP_PAGES, *RENAMED):
         return site_path(target) if (ROOT / target).is_file() else None
+    if ROOT / target in site_pictures().values():
+        return site_path(target)
     if (ROOT / target).is_dir():
         package = ".".join(("goodalloc", *target.parts))
         known = package in faces()

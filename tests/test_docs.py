@@ -147,14 +147,18 @@ def test_words_of_the_glossary_are_in_order(site: dict[str, str]) -> None:
 
 
 def test_links_lead_to_pages_of_the_site(pages: Any, site: dict[str, str]) -> None:
-    """Those of the pages that somebody wrote; a link to code leads to a page with it."""
+    """Those of the pages that somebody wrote; a link to code leads to a page with it, and every
+    picture is shown somewhere."""
+    pictures, shown = pages.site_pictures(), set()
     assert {"experiments/RESULTS.md", "data/FORMAT.md", "formulations/NOTATION.md"} <= site.keys()
     for name, text in site.items():
         folder = (ROOT / name.replace("/tables/", "/")).parent  # tables are included a level up
         for link in pages.LINK.findall(pages.FENCE.sub("", text)):
             if "://" not in link[0]:
-                target = folder.joinpath(link[0]).resolve().relative_to(ROOT)
-                assert str(target) in site, (name, link[0])
+                target = str(folder.joinpath(link[0]).resolve().relative_to(ROOT))
+                assert target in site or target in pictures, (name, link[0])
+                shown.add(target)
+    assert pictures.keys() <= shown
 
 
 @pytest.mark.parametrize(
@@ -165,6 +169,7 @@ def test_links_lead_to_pages_of_the_site(pages: Any, site: dict[str, str]) -> No
         ("../README.md", "../index.md"),
         ("../.docs/start/choose.md", "../start/choose.md"),
         ("basics/program.py", "../source/formulations/basics/program.py.md"),
+        ("../.docs/pictures/round.png", "../pictures/round.png"),
         ("../models/round", "../reference/api/goodalloc.models.round.rst"),
         ("https://example.org/a", "https://example.org/a"),
     ],
@@ -193,7 +198,8 @@ def test_writing_the_site_removes_what_is_no_page_any_more(
     before = (tmp_path / "index.md").stat().st_mtime_ns
     pages.write_site(tmp_path)
     found = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
-    assert found == site.keys()
+    assert found == site.keys() | pages.site_pictures().keys()
+    assert (tmp_path / "pictures/round.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "index.md").stat().st_mtime_ns == before
 
 

@@ -251,6 +251,7 @@ def rank_rounds(arguments: argparse.Namespace) -> Outcome:
 def _submissions(arguments: argparse.Namespace) -> tuple[dict[str, Runs], list[str]]:
     """Return the judged runs of all submissions, and what has to be said about them."""
     from goodalloc.experiments.library.checks import checked_submission
+    from goodalloc.experiments.library.ranking_page import own_name
     from goodalloc.experiments.library.stored_rows import stored_submissions
 
     beside = None if arguments.beside is None else _flat(arguments.beside)
@@ -258,8 +259,7 @@ def _submissions(arguments: argparse.Namespace) -> tuple[dict[str, Runs], list[s
     warnings = []
     for folder in arguments.folders:
         name, runs, checks = checked_submission(Path(folder))
-        while name in submissions:
-            name += "'"
+        name = own_name(name, Path(folder), submissions)
         submissions[name] = runs
         warnings += [
             f"{name} on {one.run.round}: {one.refusal or one.news}"

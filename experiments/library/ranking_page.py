@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -15,13 +15,28 @@ from goodalloc.experiments.pages.gap_profiles import plot_shares
 from goodalloc.experiments.pages.page_parts import heading, note, page, table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from goodalloc.experiments.library.protocol import Runs
+    from goodalloc.experiments.library.ranking import Rank
 
 #: Least loss in per cent and least seconds that the axes show.
 LEAST_LOSS, LEAST_SECONDS = 1e-7, 1e-3
+
+#: Headings of columns, where they are not their names.
+HEADINGS = {
+    "within_1": "within 1 %",
+    "within_5": "within 5 %",
+    "none": "no allocation",
+    "mean_loss_percent": "mean loss (%)",
+    "limit": "limit (s)",
+    "loss": "loss (%)",
+    "gap": "gap (%)",
+    "category": "class",
+    "better": "beats the best known",
+    "refutes": "exceeds the bound",
+}
 
 
 def submission_page(folder: Path) -> str:
@@ -41,10 +56,17 @@ def submission_page(folder: Path) -> str:
     submissions = {
         other: found for other, found in stored_submissions().items() if runs.keys() <= found.keys()
     }
-    while name in submissions:
-        name += "'"
-    submissions[name] = runs
+    submissions[own_name(name, folder, submissions)] = runs
     return rank_page(submissions, common_rounds(submissions))
+
+
+def own_name(name: str, folder: Path, taken: Collection[str]) -> str:
+    """Return the name of a submission beside others: with its folder where one of them has it."""
+    if name in taken:
+        name += f" ({folder.resolve().name})"
+    while name in taken:
+        name += "'"
+    return name
 
 
 def rank_page(submissions: Mapping[str, Runs], rounds: Sequence[str]) -> str:
@@ -69,14 +91,7 @@ def rank_page(submissions: Mapping[str, Runs], rounds: Sequence[str]) -> str:
     from bokeh.layouts import row
 
     solvers = list(submissions)
-    frame = pd.DataFrame(
-        [submissions[solver][name]._asdict() for solver in solvers for name in rounds]
-    )
-    unsolved = frame["solved"].map({True: 1.0, False: float("nan")})
-    profiles = frame.assign(
-        loss_percent=100.0 * frame["loss"].where(frame["fitness"].notna()),
-        solved_seconds=frame["seconds"] * unsolved,
-    )
+    frame = profiled(submissions, rounds)
     told = (
         f"Ranked by rounds solved, to a gap of 1e-6 to the library's proven bound, then by the "
         f"geometric mean of seconds, shifted by {SECONDS_SHIFT:g} s, in which an unsolved round "
@@ -85,15 +100,51 @@ def rank_page(submissions: Mapping[str, Runs], rounds: Sequence[str]) -> str:
         "name of the legend to hide its line, or a heading to sort."
     )
     parts = [
-        heading("Solvers on the library of rounds", {"rounds": f"{len(rounds)}"}),
+        heading(
+            "Solvers on the library of rounds",
+            {"solvers": f"{len(solvers)}", "rounds": f"{len(rounds)}"},
+        ),
         note(told),
-        table(pd.DataFrame(rank_rows(ranked(submissions, rounds)))),
+        _ranking(ranked(submissions, rounds)),
         row(
-            plot_shares(profiles, solvers, "solved_seconds", "seconds", LEAST_SECONDS),
-            plot_shares(profiles, solvers, "loss_percent", "loss (%)", LEAST_LOSS),
+            plot_shares(frame, solvers, "solved_seconds", "seconds", LEAST_SECONDS),
+            plot_shares(frame, solvers, "loss_percent", "loss (%)", LEAST_LOSS),
         ),
     ]
     for category, ranks in by_category(submissions, rounds).items():
         count = sum(find_round(name).category == category for name in rounds)
-        parts += [note(f"Class {category}, {count} rounds"), table(pd.DataFrame(rank_rows(ranks)))]
-    return page("Library of rounds", [*parts, table(frame)])
+        parts += [note(f"Class {category}, {count} rounds:"), _ranking(ranks)]
+    return page("Library of rounds", [*parts, note("All runs:"), table(_runs(frame))])
+
+
+def profiled(submissions: Mapping[str, Runs], rounds: Sequence[str]) -> pd.DataFrame:
+    """Return a row for each run, by the name of its submission, with what the profiles show.
+
+    Parameters
+    ----------
+    submissions, rounds
+        As for `rank_page`.
+    """
+    frame = pd.DataFrame(
+        [
+            runs[name]._asdict() | {"solver": solver}
+            for solver, runs in submissions.items()
+            for name in rounds
+        ]
+    )
+    return frame.assign(
+        loss_percent=100.0 * frame["loss"].where(frame["fitness"].notna()),
+        solved_seconds=frame["seconds"].where(frame["solved"]),
+    )
+
+
+def _ranking(ranks: Sequence[Rank]) -> Any:
+    """Return the table of a ranking, all of it in sight."""
+    return table(pd.DataFrame(rank_rows(ranks)).rename(columns=HEADINGS), rows=len(ranks))
+
+
+def _runs(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs for people."""
+    percent = {name: 100.0 * frame[name] for name in ("loss", "gap")}
+    shown = frame.drop(columns=["loss_percent", "solved_seconds"])
+    return shown.assign(**percent).rename(columns=HEADINGS)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from goodalloc.experiments.pages.page_parts import (
-    FILLS,
+    STROKES,
     WIDTH,
     heading,
     new_figure,
@@ -19,6 +19,7 @@ from goodalloc.experiments.pages.page_parts import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from goodalloc.models.support.array_types import Floats
@@ -30,8 +31,8 @@ COLUMNS = ("instance", "solver", "seed", "status", "fitness", "bound", "gap", "s
 #: Gaps in per cent and seconds below these are drawn as these, on logarithmic axes.
 LEAST_GAP, LEAST_SECONDS = 1e-7, 1e-4
 
-#: Dashes of the lines, so that they differ without colour.
-DASHES = ("solid", "dashed", "dotted", "dotdash", "dashdot")
+#: Dashes of the lines, so that they differ without colour: pixels of line and of gap in turn.
+DASHES: Sequence[Sequence[int]] = ((), (8, 3), (2, 3), (8, 3, 2, 3), (16, 6))
 
 
 def read_gaps(path: Path) -> pd.DataFrame:
@@ -79,19 +80,32 @@ def gap_page(runs: pd.DataFrame) -> str:
         "sort."
     )
     shown = percent(runs)
-    profiles = (
-        plot_shares(shown, solvers, "gap", "gap (%)", LEAST_GAP),
-        plot_shares(shown, solvers, "solve_seconds", "seconds", LEAST_SECONDS),
-    )
     return page(
         title,
         [
             heading(title, facts),
             note(told),
-            row(*profiles),
-            table(_averages(shown, solvers), 240),
+            row(*profiles(shown, solvers)),
+            table(_averages(shown, solvers)),
             table(shown[[*COLUMNS]].rename(columns={"gap": "gap_(%)"})),
         ],
+    )
+
+
+def profiles(runs: pd.DataFrame, solvers: list[str]) -> tuple[Any, Any]:
+    """Return axes of the gaps and of the seconds; runs without an allocation are in no share.
+
+    Parameters
+    ----------
+    runs
+        A row for each run, gaps in per cent.
+    solvers
+        Names in the order of their lines.
+    """
+    answered = runs.where(runs["fitness"].notna()).assign(solver=runs["solver"])
+    return (
+        plot_shares(answered, solvers, "gap", "gap (%)", LEAST_GAP),
+        plot_shares(answered, solvers, "solve_seconds", "seconds", LEAST_SECONDS),
     )
 
 
@@ -116,31 +130,40 @@ def plot_shares(
     least
         Least value that the logarithmic axis shows.
     """
-    ax = new_figure("", WIDTH // 2, 340, x_axis_type="log", y_range=(-3, 103))
+    ax = new_figure("", WIDTH // 2, 360, x_axis_type="log", y_range=(-3, 103))
+    known = np.maximum(runs[column].to_numpy(dtype=float), least)
+    known = known[np.isfinite(known)]
+    ends = (float(known.min()), float(known.max())) if known.size else (least, 1.0)
     for index, solver in enumerate(solvers):
         mine = runs[runs["solver"] == solver]
-        values, shares = _shares(mine[column].to_numpy(dtype=float), least)
+        values, shares = _shares(mine[column].to_numpy(dtype=float), least, ends)
         ax.step(
             values,
             shares,
             mode="after",
-            color=FILLS[index % len(FILLS)],
-            line_dash=DASHES[(index // 2) % len(DASHES)],
+            color=STROKES[index % len(STROKES)],
+            line_dash=list(DASHES[index % len(DASHES)]),
             line_width=2,
             legend_label=solver,
         )
     ax.xaxis.axis_label, ax.yaxis.axis_label = label, "runs (%)"
     ax.legend.click_policy = "hide"
     ax.legend.label_text_font_size = "11px"
+    ax.legend.glyph_width = 34  # a whole dash and dot
+    ax.legend.border_line_color = None
+    ax.legend.spacing = 0
     ax.add_layout(ax.legend[0], "right")
     return ax
 
 
-def _shares(values: Floats, least: float) -> tuple[Floats, Floats]:
-    """Return ascending values and the share of all that are at most as large, in per cent."""
+def _shares(values: Floats, least: float, ends: tuple[float, float]) -> tuple[Floats, Floats]:
+    """Return ascending values and the share of all that are at most as large, in per cent.
+
+    From the first of two ends, with a share of 0, to the second, with the last share.
+    """
     known = np.sort(np.maximum(values[np.isfinite(values)], least))
-    shares = 100.0 * np.arange(1, known.size + 1) / max(values.size, 1)
-    return np.append(known, known[-1:]), np.append(shares, shares[-1:])
+    shares = 100.0 * np.arange(known.size + 1) / max(values.size, 1)
+    return np.concatenate(([ends[0]], known, [ends[1]])), np.append(shares, shares[-1])
 
 
 def _averages(runs: pd.DataFrame, solvers: list[str]) -> pd.DataFrame:

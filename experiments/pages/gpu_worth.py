@@ -1,7 +1,7 @@
 """What a GPU is worth in a round: its price, and what each job gains by one more or loses by one.
 
-In units of the best fitness: near the optimum a cost of *c* is *c / n* of the fitness of *n* jobs
-(`formulations/basics/power_mean_cost.py`).
+As shares of the fitness, from costs that add up over the jobs (`fitness_from_cost`); the price,
+which is of a GPU that nobody has yet, to first order.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from goodalloc.formulations.basics.power_mean_cost import power_cost
+from goodalloc.formulations.basics.power_mean_cost import fitness_from_cost, power_cost
 from goodalloc.models.round.objective import utilities
 from goodalloc.solvers.columns.column_choices import column_costs
 from goodalloc.solvers.columns.round_utilities import TabulatedUtilities
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 
 class GPUWorth(NamedTuple):
-    """Worth of GPUs, as shares of the best fitness.
+    """Worth of GPUs, as shares of the fitness.
 
     Attributes
     ----------
     price
         What one more GPU in the cluster is worth, with all nodes as one pool.
     more, fewer
-        What each job gains by one GPU more, and loses by one fewer, placed as well as can be; NaN
-        where it may not have as many. Shape (jobs,).
+        What the fitness gains if a job alone has one GPU more, and loses if it has one fewer,
+        placed as well as can be; NaN where it may not have as many. Shape (jobs,).
     """
 
     price: float
@@ -75,14 +75,19 @@ def gpu_worth(instance: Instance, allocation: Allocation) -> GPUWorth | None:
         return None
     cost = column_costs(table, wanted.reference, power)
     now = power_cost(utilities(instance, allocation), power, wanted.reference)
-    held, rows = allocation.job_replicas, np.arange(instance.num_jobs)
+    total, jobs = float(now.sum()), instance.num_jobs
+    fitness = fitness_from_cost(total, jobs, power)
+    held, rows = allocation.job_replicas, np.arange(jobs)
 
-    def after(change: int) -> Floats:
-        """Return the cost of so many GPUs more, NaN where a job may not have them."""
+    def gained(change: int) -> Floats:
+        """Return the share that so many GPUs more gain, NaN where a job may not have them."""
         replicas = held + change
         inside = (replicas >= 0) & (replicas < cost.shape[1])
         found = cost[rows, np.clip(replicas, 0, cost.shape[1] - 1)]
-        return np.where(inside & np.isfinite(found), found, np.nan)
+        known = inside & np.isfinite(found)
+        totals = np.where(known, total - now + found, total).tolist()
+        values = np.array([fitness_from_cost(one, jobs, power) for one in totals])
+        return np.where(known, values / fitness - 1.0, np.nan)
 
-    jobs = float(instance.num_jobs)
-    return GPUWorth(wanted.price / jobs, (now - after(1)) / jobs, (after(-1) - now) / jobs)
+    price = wanted.price / (jobs - power * total)  # the derivative of the fitness by the total
+    return GPUWorth(price, gained(1), -gained(-1))

@@ -10,6 +10,7 @@ import pandas as pd
 
 from goodalloc.experiments.pages.gpu_worth import gpu_worth
 from goodalloc.experiments.pages.page_parts import (
+    INKS,
     WIDTH,
     heading,
     marks,
@@ -29,24 +30,30 @@ if TYPE_CHECKING:
     from goodalloc.models.round.instance import Instance
     from goodalloc.models.support.array_types import Indices
 
-#: Least and greatest width of a GPU in pixels, and nodes one above the other at least.
-CELLS, FEWEST_ROWS = (12, 26), 16
+#: Least and greatest width of a GPU, and height that the picture keeps to if it can, in pixels.
+CELLS, HEIGHT = (12, 40), 640
 
-#: Width of a letter of a node's name in pixels.
-LETTER = 6.2
+#: Width of a letter of a node's name, and greatest height of a job's number, in pixels.
+LETTER, NUMBER = 6.2, 13
+
+#: Least width of the picture, for its title and its buttons.
+FEWEST_PIXELS = 420
+
+#: Least gap that is told apart from rounding.
+LEAST_GAP = 1e-6
 
 #: Most jobs on nodes that are labelled with the number of the job.
 MOST_LABELS = 900
 
 #: What the columns of the table on worth say.
 WORTH = (
-    "One more and one fewer: what a GPU more or fewer would change for the job, in per cent of the "
-    "best fitness, placed as well as can be. Where one more gains above the price that stands at "
+    "One more and one fewer: by how many per cent the fitness changes if this job alone has a GPU "
+    "more or fewer, placed as well as can be. Where one more gains above the price that stands at "
     "the top, a job lacks a GPU; where one fewer loses less than that, it has one too many."
 )
 
-#: What happened to a job, and the line around its GPUs: black where it restarts.
-LINES = {"kept": "#ffffff", "started": "#000000", "moved": "#000000", "resized": "#000000"}
+#: Line around the GPUs of a job, and its width: black and thick where the job starts or restarts.
+KEPT, RESTARTED = ("#8a8a8a", 1.0), ("#000000", 2.5)
 
 
 def round_page(instance: Instance, allocation: Allocation) -> str:
@@ -78,12 +85,12 @@ def round_page(instance: Instance, allocation: Allocation) -> str:
     worth = gpu_worth(instance, allocation)
     facts = _facts(instance, allocation, changes)
     if worth is not None:
-        facts["one more GPU"] = f"+{worth.price:.2%} of the best fitness, by its price"
+        facts["price of a GPU"] = f"{100.0 * worth.price:.2f} % of the fitness"
     title = f"Round {instance.name}"
     told = (
-        "A square is a GPU, named by its node on the left. A bar is what a job has "
-        "of a node, with the number of the job; a black line around it says that the job starts or "
-        "restarts. Point at a bar to read about its job; click a heading of the table to sort."
+        "A square is a GPU; the name of its node stands on the left. A bar is what a job has of a "
+        "node, with the number of the job; a thick black line around it says that the job starts "
+        "or restarts. Point at a bar to read about its job; click a heading of the table to sort."
     )
     parts = [heading(title, facts), note(told), _nodes(instance, allocation, changes)]
     jobs = _jobs(instance, allocation, changes)
@@ -114,14 +121,15 @@ def job_changes(instance: Instance, allocation: Allocation) -> list[str]:
 
 def _facts(instance: Instance, allocation: Allocation, changes: list[str]) -> dict[str, str]:
     value, bound = fitness(instance, allocation), knapsack(instance).value
-    gap = f"at most {max(1.0 - value / bound, 0.0):.2%}" if math.isfinite(bound) else "–"
+    percent = 100.0 * max(1.0 - value / bound, LEAST_GAP)
+    gap = f"at most {shown_number(percent, 2)} %" if math.isfinite(bound) else "–"
     counts = [f"{changes.count(kind)} {kind}" for kind in dict.fromkeys(sorted(changes))]
     held, gpus = int(allocation.replicas.sum()), instance.cluster.num_gpus
     return {
         "jobs": f"{instance.num_jobs:,}",
         "GPUs held": f"{held:,} of {gpus:,} on {instance.cluster.num_nodes:,} nodes",
         "fitness": shown_number(value, 6),
-        "gap by the knapsack's bound": gap,
+        "proven gap": gap,
         "changes": ", ".join(counts),
     }
 
@@ -131,28 +139,47 @@ def _nodes(instance: Instance, allocation: Allocation, changes: list[str]) -> An
     cluster = instance.cluster
     most = int(cluster.node_gpus.max())
     letters = max(map(len, cluster.node_names))
-    cell = int(np.clip(math.sqrt(WIDTH * 640 / (cluster.num_nodes * (most + 4))), *CELLS))
-    stride = most + math.ceil(LETTER * letters / cell) + 1
-    blocks = max(min(WIDTH // (cell * stride), -(-cluster.num_nodes // FEWEST_ROWS)), 1)
-    rows = -(-cluster.num_nodes // blocks)
+    cell, stride, rows = _grid(cluster.num_nodes, most, letters)
     node = np.arange(cluster.num_nodes)
     left, top = (node // rows) * stride, node % rows
+    margin = LETTER * letters / cell + 0.4
+    right = float(left.max()) + most + 0.3
+    width = min(max(round(cell * (margin + right)), FEWEST_PIXELS), WIDTH)
     ax = new_figure(
         "GPUs of every node",
-        min(cell * blocks * stride + 60, WIDTH),
+        width,
         cell * rows + 60,
         tools="pan,wheel_zoom,reset,save",
         active_drag=None,
-        x_range=(most - stride + 0.5, blocks * stride + most - stride),
-        y_range=(rows + 0.2, -0.2),
+        toolbar_location="above",
+        x_range=(-margin, max(right, width / cell - margin)),
+        y_range=(rows + 0.1, -0.1),
     )
     _draw_gpus(ax, cluster, left, top, f"{min(cell - 2, 11)}px")
     held = _held(instance, allocation, changes, left, top)
-    numbers = f"{cell * 2 // 5}px" if allocation.job.size <= MOST_LABELS else None
-    _draw_jobs(ax, held, numbers)
+    _draw_jobs(ax, held, cell, labels=allocation.job.size <= MOST_LABELS)
     ax.axis.visible = False
     ax.grid.visible = False
     return ax
+
+
+def _grid(nodes: int, most: int, letters: int) -> tuple[int, int, int]:
+    """Return the pixels of a GPU, the GPUs from a column of nodes to the next, and its nodes.
+
+    The largest GPUs with which the nodes keep to `WIDTH` and `HEIGHT`, else the smallest.
+    """
+
+    def divided(cell: int) -> tuple[int, int]:
+        """Return the GPUs from a column of nodes to the next, and its nodes."""
+        stride = most + math.ceil(LETTER * letters / cell) + 1
+        return stride, -(-nodes // max(WIDTH // (cell * stride), 1))
+
+    def fits(cell: int) -> bool:
+        stride, rows = divided(cell)
+        return cell * rows <= HEIGHT and cell * stride <= WIDTH
+
+    cell = next(filter(fits, range(CELLS[1], CELLS[0], -1)), CELLS[0])
+    return cell, *divided(cell)
 
 
 def _draw_gpus(ax: Any, cluster: Cluster, left: Indices, top: Indices, letters: str) -> None:
@@ -177,11 +204,13 @@ def _draw_gpus(ax: Any, cluster: Cluster, left: Indices, top: Indices, letters: 
     )
 
 
-def _draw_jobs(ax: Any, held: Any, numbers: str | None) -> None:
-    """Draw the bars of the jobs, with their numbers in this size of letters unless it is None."""
+def _draw_jobs(ax: Any, held: Any, cell: int, *, labels: bool) -> None:
+    """Draw the bars of the jobs, with labels if wanted; a GPU has so many pixels."""
     from bokeh.models import ColumnDataSource, HoverTool
 
-    source = ColumnDataSource(held)
+    letters = min(cell * 2 // 5, NUMBER)
+    label = [(0.56 * letters * len(number) + 5) / cell for number in held["number"]]
+    source = ColumnDataSource(held | {"label": label})
     drawn = ax.rect(
         x="x",
         y="y",
@@ -190,27 +219,26 @@ def _draw_jobs(ax: Any, held: Any, numbers: str | None) -> None:
         source=source,
         fill_color="fill",
         hatch_pattern="hatch",
-        hatch_color="#ffffff",
-        hatch_alpha=0.5,
+        hatch_color="ink",
+        hatch_alpha=0.45,
         hatch_scale=8,
         line_color="line",
-        line_width=2,
+        line_width="thick",
     )
-    if numbers is not None:
-        ax.rect(x="x", y="y", width="label", height=0.5, source=source, color="#ffffff", alpha=0.8)
+    if labels:
+        place = {"x": "x", "y": "y", "source": source}
+        ax.rect(**place, width="label", height=(letters + 4) / cell, color="#ffffff", alpha=0.85)
         ax.text(
-            x="x",
-            y="y",
+            **place,
             text="number",
-            source=source,
             text_align="center",
             text_baseline="middle",
-            text_font_size=numbers,
+            text_font_size=f"{letters}px",
             text_color="#000000",
         )
     tips = [("job", "@job"), ("application", "@application"), ("its GPUs", "@gpus")]
     tips += [("utility", "@utility{0.000}"), ("node", "@node"), ("change", "@change")]
-    ax.add_tools(HoverTool(renderers=[drawn], tooltips=tips))
+    ax.add_tools(HoverTool(renderers=[drawn], tooltips=tips, visible=False))
 
 
 def _held(
@@ -224,14 +252,17 @@ def _held(
     for job, node, gpus in zip(
         allocation.job.tolist(), allocation.node.tolist(), allocation.replicas.tolist(), strict=True
     ):
+        line, thick = KEPT if changes[job] == "kept" else RESTARTED
         bars.append(
             {
                 "x": float(left[node]) + slots[node] + gpus / 2,
                 "y": float(top[node]) + 0.5,
-                "width": gpus - 0.08,
+                "width": gpus - 0.12,
                 "fill": fills[job],
                 "hatch": hatches[job],
-                "line": LINES[changes[job]],
+                "ink": INKS[job % len(INKS)],
+                "line": line,
+                "thick": thick,
                 "job": instance.jobs[job].name,
                 "application": instance.jobs[job].application or "–",
                 "node": names[node],
@@ -239,11 +270,10 @@ def _held(
                 "utility": float(reached[job]),
                 "change": changes[job],
                 "number": str(job),
-                "label": 0.24 * len(str(job)) + 0.12,
             }
         )
         slots[node] += gpus
-    columns = "x y width fill hatch line job application node gpus utility change number label"
+    columns = "x y width fill hatch ink line thick job application node gpus utility change number"
     return {name: [bar[name] for bar in bars] for name in columns.split()}
 
 

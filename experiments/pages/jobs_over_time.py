@@ -27,8 +27,14 @@ if TYPE_CHECKING:
 #: Files of a replay.
 JOBS, ROUNDS, SAMPLES = "jobs.csv", "rounds.csv", "samples.csv"
 
-#: Lightness of a job's bar by its GPUs, from few to many.
-SHADES = ("#cfdfee", "#9dbfdd", "#6a9cc9", "#3f78ae", "#20578b", "#0f3a63", "#061f38")
+#: Lightness of a job's bar by its GPUs: each for twice as many as the one before, from 1.
+SHADES = ("#a9cbea", "#86b0d8", "#6093c4", "#3f78ae", "#20578b", "#0f3a63", "#061f38")
+
+#: Heights of a curve, and of what is below the last one of a column, in pixels.
+CURVE, HOURS = 118, 38
+
+#: Width of the buttons beside the pictures, in pixels.
+TOOLS = 40
 
 #: Titles of the curves of a replay by column; those without a value are left out.
 CURVES = {
@@ -40,6 +46,18 @@ CURVES = {
 
 #: What the values of a curve are multiplied by.
 FACTORS = {"goodput": 0.001, "gap": 100.0}
+
+#: Headings of the table of a replay, where they are not the names of the columns.
+COLUMNS = {
+    "submission": "submission (s)",
+    "start": "start (s)",
+    "completion": "completion (s)",
+    "jct": "from submission to completion (s)",
+    "attained_service": "GPU seconds",
+}
+
+#: Least gap, in per cent, that is told apart from rounding.
+LEAST_GAP = 1e-4
 
 #: Axes reach at least this far, so that gaps that are nothing but rounding look like nothing.
 LEAST_TOP = 0.01
@@ -176,7 +194,7 @@ def replay_page(replays: Mapping[str, Replayed]) -> str:
         raise ValueError("Page of replays: there are none; expected at least one.")
     last = max(float(one.jobs["completion"].max()) / 3600.0 for one in replays.values())
     shared = Range1d(start=0.0, end=last * 1.01 if np.isfinite(last) else 1.0)
-    width = WIDTH // min(len(replays), 3)
+    width = (WIDTH - TOOLS) // min(len(replays), 3)
     tops = {column: _top(column, replays) for column in CURVES}
     columns = [_column(name, one, width, shared, tops) for name, one in replays.items()]
     depth = max(map(len, columns))
@@ -184,25 +202,43 @@ def replay_page(replays: Mapping[str, Replayed]) -> str:
         [column[row] if row < len(column) else None for column in columns] for row in range(depth)
     ]
     title = "Replay under " + ", ".join(replays)
-    facts = {
-        name: f"{shown_number(float(one.jobs['jct'].mean()) / 3600.0, 3)} h on average"
+    averages = ", ".join(
+        f"{name} {shown_number(float(one.jobs['jct'].mean()) / 3600.0, 3)} h"
         for name, one in replays.items()
+    )
+    facts = {
+        "jobs": f"{max(len(one.jobs) for one in replays.values()):,}",
+        "from submission to completion, on average": averages,
     }
     told = (
         "A line is a job from submission to completion, in order of submission; a bar is the time "
         "in which it held GPUs, the darker the more, and a gap or a change of shade is a restart. "
-        "All pictures share the axis of time, and those in a row that of values: drag to magnify, "
-        "reset with the button at the side."
+        "The bars tell how many GPUs a job held, not which. All pictures share the axis of time, "
+        "and those in a row that of values: drag to magnify, reset with the button at the side."
     )
-    parts: list[Any] = [heading(title, facts), note(told)]
+    parts: list[Any] = [heading(title, facts), note(told), _shades()]
     parts.append(gridplot(grid, merge_tools=True, toolbar_location="right"))
     if len(replays) > 1:
-        parts.append(table(_beside(replays)))
+        parts += [note("Hours from submission to completion:"), table(_beside(replays))]
     else:
         jobs = next(iter(replays.values())).jobs
-        seconds = ("submission", "start", "completion", "jct")
-        parts.append(table(jobs.rename(columns={name: f"{name} (s)" for name in seconds})))
+        parts.append(table(jobs.rename(columns=COLUMNS)))
     return page(title, parts)
+
+
+def _shades() -> Any:
+    """Return what the shades of the bars mean."""
+    from bokeh.models import Div
+
+    square = "<span style='display:inline-block;width:22px;height:11px;background:{}'></span> {}"
+    most = len(SHADES) - 1
+    shown = [
+        square.format(shade, f"{2**level}" if level < most else f"{2**level} and more")
+        for level, shade in enumerate(SHADES)
+    ]
+    text = "GPUs, from &nbsp;" + " &nbsp; ".join(shown)
+    styles: Any = {"font-family": "sans-serif", "font-size": "13px", "color": "#444444"}
+    return Div(text=text, width=WIDTH, styles=styles)
 
 
 def _beside(replays: Mapping[str, Replayed]) -> pd.DataFrame:
@@ -241,7 +277,11 @@ def _column(
         if not np.isfinite(values).any():
             continue
         values = FACTORS.get(column, 1.0) * values
-        ax = new_figure(title, width, 150, x_range=shared, y_range=(0.0, 1.05 * tops[column]))
+        if column == "gap":
+            most = max(float(np.nanmax(values)), LEAST_GAP)
+            title = f"{title}, {shown_number(most, 2)} at most"
+        ax = new_figure(title, width, CURVE, x_range=shared, y_range=(0.0, 1.05 * tops[column]))
+        ax.yaxis.ticker.desired_num_ticks = 4
         if column == "gap":
             ax.scatter(hours, values, size=3, color="#20578b")
         elif column == "active_jobs":
@@ -250,6 +290,10 @@ def _column(
         else:
             _steps(ax, hours, values, "#20578b")
         found.append(ax)
+    for ax in found[1:-1]:
+        ax.xaxis.major_label_text_font_size = "0px"
+    if len(found) > 1:
+        found[-1].height = CURVE + HOURS
     found[-1].xaxis.axis_label = "hours"
     return found
 

@@ -6,6 +6,7 @@ A page holds everything that it needs, the library included, and asks no server 
 from __future__ import annotations
 
 import html
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,17 +16,34 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from goodalloc.models.support.array_types import Floats
+
 #: Width of a page, in pixels.
 WIDTH = 1180
 
-#: Fills that differ in lightness, from dark to light, so that they can be told apart in grey.
-FILLS = ("#0b3c5d", "#7a3b00", "#328cc1", "#d9822b", "#6fb98f", "#d9b310", "#b8a9c9", "#cfe8ef")
+#: Fills that can be told apart in grey: neighbours differ in lightness, the last and the first too.
+FILLS = ("#0b3c5d", "#6fb98f", "#7a3b00", "#b8a9c9", "#328cc1", "#cfe8ef", "#d9822b", "#d9b310")
+
+#: Colour of a pattern on each of them.
+INKS = ("#ffffff", "#000000", "#ffffff", "#000000", "#ffffff", "#000000", "#000000", "#000000")
 
 #: Patterns on top of them, one after the other, as Bokeh names them.
 HATCHES = (" ", "/", "o", "x", "-", "\\", ".", "|")
 
-#: Most rows of a table.
-MOST_ROWS = 5_000
+#: Colours of lines: none too pale for a thin line, and neighbours differ in lightness.
+STROKES = ("#0b3c5d", "#c8741a", "#5c3a92", "#328cc1", "#7a3b00", "#4f9d78", "#a8325e")
+
+#: Most rows of a table, and how many are seen without scrolling.
+MOST_ROWS, SEEN_ROWS = 5_000, 15
+
+#: Height of a row of a table and of its headings, and width of a letter with the margins of a cell.
+ROW, HEAD, CELL_LETTER, CELL_MARGIN = 25, 27, 6.6, 18
+
+#: Widest column in proportion to the others; what is cut is read by pointing at it.
+WIDEST = 240
+
+#: A text in a cell, which shows itself whole when one points at it; escaped.
+TEXT_CELL = '<span title="<%- value %>"><%- value %></span>'
 
 
 def marks(count: int) -> tuple[list[str], list[str]]:
@@ -60,34 +78,85 @@ def note(text: str) -> Any:
     return Div(text=html.escape(text), width=WIDTH, styles=styles)
 
 
-def table(frame: pd.DataFrame, height: int = 420) -> Any:
+def table(frame: pd.DataFrame, rows: int = SEEN_ROWS) -> Any:
     """Return a table that sorts by the column that is clicked.
+
+    Columns are as wide as what they hold, numbers stand on the right.
 
     Parameters
     ----------
     frame
-        The rows; only the first `MOST_ROWS` are shown.
-    height
-        Its height in pixels.
+        The rows; only the first `MOST_ROWS` are shown, which is then said above.
+    rows
+        How many are seen without scrolling.
     """
-    from bokeh.models import ColumnDataSource, DataTable, NumberFormatter, TableColumn
+    from bokeh.layouts import column
+    from bokeh.models import ColumnDataSource, DataTable, InlineStyleSheet
 
     shown = frame.head(MOST_ROWS)
-    columns = []
-    for name in shown.columns:
-        kind = shown[name].dtype.kind
-        formatter = {"i": "0,0", "f": "0,0.[0000]"}.get(kind)
-        options: dict[str, Any] = {}
-        if formatter:
-            options["formatter"] = NumberFormatter(format=formatter)
-        title = str(name).replace("_", " ")
-        columns.append(TableColumn(field=str(name), title=title, **options))
-    values: Any = {str(name): shown[name].to_numpy() for name in shown.columns}
-    source = ColumnDataSource(values)
-    rows = 28 * (len(shown) + 1) + 8
-    return DataTable(
-        source=source, columns=columns, width=WIDTH, height=min(height, rows), index_position=None
+    cells = {str(name): _cells(shown[name]) for name in shown.columns}
+    style = ".slick-cell { padding-left: 4px; padding-right: 4px; }"
+    for place, values in enumerate(cells.values(), 1):
+        if values.dtype.kind in "if":
+            name = f".slick-header-column:nth-child({place}) .slick-column-name"
+            style += f" {name} {{ float: right; }}"
+    drawn = DataTable(
+        source=ColumnDataSource({name: values.to_numpy() for name, values in cells.items()}),
+        columns=[_table_column(name, values) for name, values in cells.items()],
+        width=WIDTH,
+        height=HEAD + ROW * min(len(shown), rows),
+        row_height=ROW,
+        index_position=None,
+        reorderable=False,  # the style of a heading goes by its place
+        stylesheets=[InlineStyleSheet(css=style)],
     )
+    if len(frame) <= MOST_ROWS:
+        return drawn
+    return column(note(f"The first {MOST_ROWS:,} of {len(frame):,} rows."), drawn)
+
+
+def _cells(values: pd.Series[Any]) -> pd.Series[Any]:
+    """Return numbers as they are, and anything else as text."""
+    if values.dtype.kind in "if":
+        return values
+    if values.dtype.kind == "b":
+        return values.map({True: "yes", False: "no"})
+    return values.astype(object).where(values.notna(), "–").astype(str).astype(object)
+
+
+def _table_column(name: str, values: pd.Series[Any]) -> Any:
+    """Return a column of a table, as wide as its heading and its longest text."""
+    from bokeh.models import HTMLTemplateFormatter, NumberFormatter, TableColumn
+
+    title = name.replace("_", " ")
+    formatter: Any = HTMLTemplateFormatter(template=TEXT_CELL)
+    longest = 0
+    if values.dtype.kind in "if":
+        digits = decimals(values.to_numpy(dtype=float))
+        shape = "0,0." + "0" * digits if digits else "0,0"
+        formatter = NumberFormatter(format=shape, text_align="right", nan_format="–")
+        for value in (values.min(), values.max()):
+            longest = max(longest, len(f"{value:,.{digits}f}"))
+    elif len(values):
+        longest = int(values.str.len().max())
+    width = CELL_LETTER * max(len(title), longest) + CELL_MARGIN
+    return TableColumn(
+        field=name, title=title, width=min(round(width), WIDEST), formatter=formatter
+    )
+
+
+def decimals(values: Floats) -> int:
+    """Return how many decimals a column of numbers is shown with: the fewer, the larger they are.
+
+    Parameters
+    ----------
+    values
+        The numbers; those that are not finite do not count.
+    """
+    known = np.abs(values[np.isfinite(values)])
+    if not known.size or (known == np.round(known)).all():
+        return 0
+    return int(np.clip(5 - math.floor(math.log10(known.max())), 1, 4))
 
 
 #: Columns of names, which may be NA or 01.
@@ -130,6 +199,8 @@ def new_figure(title: str, width: int, height: int, **options: Any) -> Any:
     ax.grid.grid_line_color = "#e6e6e6"
     ax.title.text_font_size = "13px"
     ax.toolbar.logo = None
+    ax.outline_line_color = None
+    ax.axis.minor_tick_line_color = None
     return ax
 
 

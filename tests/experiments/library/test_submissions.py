@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,12 +39,11 @@ from goodalloc.experiments.library import checks as checks_module
 from goodalloc.experiments.library.best_known import adopt
 from goodalloc.experiments.library.protocol import PENALTY
 from goodalloc.experiments.library.ranking import counted_seconds, plot_ranking
+from goodalloc.experiments.library.ranking_page import own_name, profiled
 from goodalloc.experiments.library.submission_run import solver_code
 from goodalloc.solvers.interface.result_file import result_from_dict
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from goodalloc.models.round.instance import Instance
 
 #: Small rounds on which everything is tried.
@@ -315,6 +315,20 @@ def test_view_shows_a_submission_beside_the_stored_ones(
     for option in ("--allocation", "--policies"):
         assert main(["view", str(greedy), option, "x", "--out", str(target)]) == 2
         assert f"argument {option}: a submission has none" in capsys.readouterr().err
+
+
+def test_a_submission_has_a_line_of_its_own_beside_one_of_the_same_name() -> None:
+    """With the name of its folder, and once more if that is taken, too."""
+    line = find_round(NAMES[0])
+    taken = {"greedy": {line.name: judge(line, "greedy", 10.0, 1.0, line.fitness)}}
+    mine = own_name("greedy", Path("results/mine"), taken)
+    assert mine == "greedy (mine)"
+    assert own_name("greedy", Path("mine"), {*taken, mine}) == "greedy (mine)'"
+    assert own_name("other", Path("mine"), taken) == "other"
+    taken[mine] = {line.name: judge(line, "greedy", 10.0, 2.0, 0.9 * line.fitness)}
+    runs = profiled(taken, [line.name])
+    assert runs["solver"].tolist() == ["greedy", mine]
+    assert runs["solved_seconds"].tolist() == [1.0, pytest.approx(math.nan, nan_ok=True)]
 
 
 def test_submissions_without_a_common_round_are_not_ranked() -> None:

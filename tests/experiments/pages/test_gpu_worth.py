@@ -18,8 +18,8 @@ from goodalloc.solvers.exact.highs import solve_highs
 
 
 @pytest.mark.parametrize("power", [-1.0, 0.0, 0.5])
-def test_one_more_gpu_changes_the_fitness_by_what_it_is_worth(power: float) -> None:
-    """To first order: with one job's utility replaced by its best on one GPU more."""
+def test_one_gpu_more_or_fewer_changes_the_fitness_by_what_it_is_worth(power: float) -> None:
+    """With one job's utility replaced by its best on one GPU more, or on one fewer."""
     instance = generate(seed=2, jobs=60, nodes=16, state="settled", rules=Rules(power=power))
     allocation = solve_highs(instance).allocation
     assert allocation is not None
@@ -28,13 +28,15 @@ def test_one_more_gpu_changes_the_fitness_by_what_it_is_worth(power: float) -> N
     reached, best = utilities(instance, allocation), TabulatedUtilities(instance).best(slice(0, 60))
     value = float(power_mean(reached, power))
     for job, held in enumerate(allocation.job_replicas.tolist()):
-        changed = reached.copy()
-        changed[job] = best[job, held + 1] if held + 1 < best.shape[1] else -math.inf
-        if not math.isfinite(changed[job]):
-            assert math.isnan(worth.more[job])
-            continue
-        gained = float(power_mean(changed, power)) / value - 1.0
-        assert worth.more[job] == pytest.approx(gained, rel=0.1, abs=1e-6)
+        for gpus, told in ((held + 1, worth.more[job]), (held - 1, -worth.fewer[job])):
+            changed = reached.copy()
+            changed[job] = best[job, gpus] if 0 <= gpus < best.shape[1] else -math.inf
+            if not math.isfinite(changed[job]):
+                assert math.isnan(told)
+                continue
+            assert told > -1.0  # nothing is worth more than everything
+            gained = float(power_mean(changed, power)) / value - 1.0
+            assert told == pytest.approx(gained, rel=1e-6, abs=1e-9)
 
 
 def test_at_the_optimum_the_price_lies_between_what_jobs_lose_and_gain() -> None:

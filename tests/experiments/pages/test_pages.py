@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
+import math
 import re
-import shutil
-import subprocess
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,16 @@ import pytest
 
 from goodalloc.data import generate, load_benchmark
 from goodalloc.data.files import write_instance
-from goodalloc.experiments.pages.gap_profiles import COLUMNS, gap_page, read_gaps
+from goodalloc.data.library import find_round, library_rounds
+from goodalloc.experiments.library import Submission, judge, rank_page, run_submission
+from goodalloc.experiments.library.ranking_page import submission_page
+from goodalloc.experiments.pages.gap_profiles import (
+    COLUMNS,
+    gap_page,
+    percent,
+    profiles,
+    read_gaps,
+)
 from goodalloc.experiments.pages.gpus_of_nodes import job_changes, round_page
 from goodalloc.experiments.pages.jobs_over_time import (
     Replayed,
@@ -22,13 +32,26 @@ from goodalloc.experiments.pages.jobs_over_time import (
     replay_page,
     rounds_and_idleness,
 )
-from goodalloc.experiments.pages.page_parts import marks, read_frame, shown_number
+from goodalloc.experiments.pages.page_parts import (
+    MOST_ROWS,
+    WIDEST,
+    decimals,
+    marks,
+    page,
+    read_frame,
+    shown_number,
+    table,
+)
 from goodalloc.experiments.pages.view import view
 from goodalloc.models import Allocation, Cluster, Instance, Job
 from goodalloc.solvers import solve
+from tests.support.few import few
+from tests.support.house import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from goodalloc.experiments.library.protocol import Runs
 
 pytest.importorskip("bokeh", reason="needs goodalloc[view]")
 
@@ -89,22 +112,14 @@ def test_what_an_allocation_changes_is_told_for_every_job() -> None:
     assert changes == ["kept", "moved", "resized", "started", "stopped", "waits"]
 
 
-def test_the_page_of_a_round_names_every_job_and_node_and_loads_nothing() -> None:
-    """One file, with the library inside."""
+def test_the_page_of_a_round_names_every_job_and_node() -> None:
+    """Whether they hold something or not."""
     instance = generate(seed=1, jobs=12, nodes=6, gpus_per_node=4, state="disturbed")
     found = solve(instance).allocation
     assert found is not None
     text = round_page(instance, found)
     assert all(job.name in text for job in instance.jobs)
     assert all(name in text for name in instance.cluster.node_names)
-    assert not LOADED.search(text)
-    assert len(text) < LARGEST
-
-
-def test_large_rounds_stay_small_pages() -> None:
-    """Two thousand jobs on five hundred nodes."""
-    instance = generate(seed=0, jobs=2000, nodes=500, gpus_per_node=4, state="disturbed")
-    assert len(round_page(instance, instance.current).encode()) < LARGEST
 
 
 def test_names_cannot_smuggle_markup_into_a_page() -> None:
@@ -158,12 +173,11 @@ def test_a_cluster_with_a_job_that_never_ends_is_never_idle() -> None:
     assert found["time"].tolist() == records.rounds["time"].tolist()
 
 
-def test_replays_stand_side_by_side_and_pages_of_many_jobs_are_small() -> None:
-    """Two policies; two thousand jobs."""
+def test_replays_stand_side_by_side() -> None:
+    """Two policies, and a sentence on what the bars do not tell."""
     text = replay_page({"pollux": replayed(), "tiresias": replayed()})
     assert "tiresias (h)" in text
-    assert not LOADED.search(text)
-    assert len(replay_page({"pollux": replayed(jobs=2000, rounds=12)}).encode()) < LARGEST
+    assert "how many GPUs a job held, not which" in text
     with pytest.raises(ValueError, match="expected at least one"):
         replay_page({})
 
@@ -173,7 +187,6 @@ def test_the_page_of_a_comparison_names_the_solvers() -> None:
     text = gap_page(runs())
     assert "greedy" in text
     assert "highs" in text
-    assert not LOADED.search(text)
 
 
 def test_fills_and_patterns_of_neighbours_differ() -> None:
@@ -227,45 +240,142 @@ def test_what_no_page_can_show_is_refused(tmp_path: Path) -> None:
         read_gaps(tmp_path / "gap.csv")
 
 
-@pytest.mark.parametrize(
-    "kind", ["round", "replay", "comparison", "round of 2,000 jobs", "replay of 2,000 jobs"]
-)
-def test_a_real_browser_draws_the_page_without_an_error(kind: str, tmp_path: Path) -> None:
+@cache
+def screenshots() -> Any:
+    """The script that makes the pictures of the guide."""
+    spec = importlib.util.spec_from_file_location("screenshots", ROOT / ".docs" / "screenshots.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def submitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the greedy heuristic on a round of the library."""
+    folder = tmp_path_factory.mktemp("library") / "mine"
+    run_submission(Submission("greedy", "greedy", seconds=5.0), [find_round("tiny-cold")], folder)
+    return folder
+
+
+def page_of(kind: str, submitted: Path) -> str:
+    """Return a page of each kind."""
+    small = load_benchmark("small-running")
+    if kind == "round":
+        return round_page(small, small.current)
+    if kind == "round of 2,000 jobs":
+        large = generate(seed=0, jobs=2000, nodes=500, gpus_per_node=4, state="disturbed")
+        return round_page(large, large.current)
+    if kind == "comparison":
+        return gap_page(runs())
+    if kind == "library run":
+        return submission_page(submitted)
+    if kind == "library of all rounds":
+        return rank_page(all_runs(), list(library_rounds()))
+    if kind == "replay":
+        return replay_page({"pollux": replayed()})
+    many = replayed(jobs=2000 if kind.endswith("of 2,000 jobs") else 3, rounds=12)
+    return replay_page({"pollux": many, "tiresias": many})
+
+
+def all_runs() -> dict[str, Runs]:
+    """Judged runs of a dozen solvers on every round of the library."""
+    return {
+        f"solver-{place}": {
+            line.name: judge(line, f"solver-{place}", 10.0, place + 0.123, 0.987 * line.fitness)
+            for line in library_rounds().values()
+        }
+        for place in range(12)
+    }
+
+
+KINDS = ("round", "replay", "comparison", "library run", "replay of two policies")
+LARGE_KINDS = ("round of 2,000 jobs", "replay of 2,000 jobs", "library of all rounds")
+
+
+@pytest.mark.parametrize("kind", [*KINDS, *LARGE_KINDS])
+def test_pages_are_small_and_load_nothing(kind: str, submitted: Path) -> None:
+    """One file with the library inside, of at most 5 MB."""
+    text = page_of(kind, submitted)
+    assert len(text.encode()) <= LARGEST
+    assert not LOADED.search(text)
+
+
+@pytest.mark.parametrize("kind", few([*KINDS, *LARGE_KINDS], len(KINDS)))
+def test_a_real_browser_draws_the_page_without_an_error(
+    kind: str, submitted: Path, tmp_path: Path
+) -> None:
     """Headless Chromium from disk: the pictures are there, and no script failed."""
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    browser = screenshots().browser()
     if browser is None:
         pytest.skip("needs the browser Chromium")
-    instance = load_benchmark("small-running")
-    large = generate(seed=0, jobs=2000, nodes=500, gpus_per_node=4, state="disturbed")
-    many = replayed(jobs=2000, rounds=12)
-    text = {
-        "round": lambda: round_page(instance, instance.current),
-        "replay": lambda: replay_page({"pollux": replayed(), "tiresias": replayed()}),
-        "comparison": lambda: gap_page(runs()),
-        "round of 2,000 jobs": lambda: round_page(large, large.current),
-        "replay of 2,000 jobs": lambda: replay_page({"pollux": many, "tiresias": many}),
-    }[kind]()
-    (tmp_path / "page.html").write_text(text, encoding="utf-8")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-quic"]
-    options += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
-    options += [f"--user-data-dir={tmp_path / 'profile'}", "--window-size=1260,1200"]
-    options += ["--virtual-time-budget=8000", "--enable-logging=stderr", "--v=0"]
-    shot = tmp_path / "page.png"
-    done = subprocess.run(
-        [browser, *options, f"--screenshot={shot}", (tmp_path / "page.html").as_uri()],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    assert "Uncaught" not in done.stderr
-    assert "Error" not in "".join(re.findall(r"CONSOLE.*", done.stderr))
+    page, shot = tmp_path / "page.html", tmp_path / "page.png"
+    page.write_text(page_of(kind, submitted), encoding="utf-8")
+    said = screenshots().screenshot(browser, page, shot, (1260, 1200))
+    assert "Uncaught" not in said
+    assert "Error" not in "".join(re.findall(r"CONSOLE.*", said))
     from matplotlib.image import imread
 
     picture = imread(shot)
     ink = (picture[:, :, :3].mean(axis=2) < 0.9).mean()
     assert picture.shape[:2] == (1200, 1260)
     assert ink > 0.01  # headings alone make less
+
+
+def test_pictures_of_the_guide_are_small_and_cut_below_what_they_show() -> None:
+    """At most 256 colours."""
+    from PIL import Image
+
+    white = Image.new("RGB", (40, 100), "white")
+    white.paste((200, 30, 30), (5, 5, 20, 31))
+    found = screenshots().reduced(white)
+    assert found.size == (40, 40)
+    assert found.mode == "P"
+    stored = sorted(screenshots().PICTURES.glob("*.png"))
+    assert {path.stem.removesuffix("_grey") for path in stored} == set(screenshots().PAGES)
+    assert all(path.stat().st_size <= 150_000 for path in stored)
+
+
+def table_columns(drawn: Any) -> dict[str, Any]:
+    """The columns of a table by their fields."""
+    return {column.field: column for column in drawn.columns}
+
+
+def test_columns_of_tables_are_as_wide_as_what_they_hold() -> None:
+    """Names are not cut before they are very long; numbers have as many decimals as they need."""
+    names = ["a", "a-job-with-a-long-name", "x" * 300]
+    frame = pd.DataFrame({"n": [1, 2, 3], "job": names, "worth": [0.25, math.nan, -77.4]})
+    columns = table_columns(table(frame))
+    assert columns["n"].width < columns["worth"].width < columns["job"].width == WIDEST
+    assert table_columns(table(frame[:2]))["job"].width > 6 * len(names[1])
+    assert columns["n"].formatter.format == "0,0"
+    assert columns["worth"].formatter.format == "0,0.0000"
+    assert "title=" in columns["job"].formatter.template
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [([1.0, 2e9], 0), ([], 0), ([math.nan], 0), ([0.5], 4), ([100.5], 3), ([0.1, 1e7], 1)],
+)
+def test_large_numbers_have_few_decimals(values: list[float], expected: int) -> None:
+    """Whole ones none."""
+    assert decimals(np.array(values, dtype=float)) == expected
+
+
+def test_tables_say_where_they_end() -> None:
+    """Only the first rows of a very long one are shown, which a line above tells."""
+    rows = pd.DataFrame({"n": np.arange(MOST_ROWS + 1), "solved": True})
+    assert "The first 5,000 of 5,001 rows." in page("long", [table(rows)])
+    assert len(table(rows[:MOST_ROWS]).columns) == 2
+
+
+def test_runs_without_an_allocation_are_in_no_share() -> None:
+    """Neither in that of the gaps nor in that of the seconds: one of two runs is 50 %."""
+    for figure in profiles(percent(runs()), ["highs", "greedy"]):
+        shares = [line.data_source.data["y"] for line in figure.renderers]
+        assert [max(one) for one in shares] == [100.0, 50.0]
+        assert [min(one) for one in shares] == [0.0, 0.0]
 
 
 def test_names_that_look_like_missing_values_are_names(tmp_path: Path) -> None:
