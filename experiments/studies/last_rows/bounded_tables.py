@@ -274,7 +274,7 @@ def plot_bounds(rows: list[TableBoundRow]) -> Figure:
     """
     averages = _by_average(rows)
     lines = list(dict.fromkeys((study, case) for study, case, _ in averages))
-    ax = new_axes(7.5, 1.6 + 0.3 * len(lines))
+    ax = new_axes(8.5, 1.6 + 0.3 * len(lines))
     for (study, case, counted), own in averages.items():
         colour, mark = MARKS.get(counted, OTHER_MARK)
         over = [1.0 + row.above_alone_percent / 100.0 for row in own]
@@ -292,13 +292,20 @@ def plot_bounds(rows: list[TableBoundRow]) -> Figure:
     for name, (colour, mark) in {"all that counts": OTHER_MARK, **MARKS}.items():
         ax.plot([], [], mark, color=colour, label=name)
     ax.axvline(1.0, color="black", linewidth=0.8)
-    ax.set_yticks(range(len(lines)), [", ".join(filter(None, line)) for line in lines])
+    ax.set_yticks(range(len(lines)), [_label(*line) for line in lines])
     ax.invert_yaxis()
-    ax.set_xlabel("bound on any schedule over the jobs alone (bars: range of the workloads)")
+    ax.set_xlabel("bound on any schedule over the jobs alone\n(bars: range of the workloads)")
     ax.grid(axis="x", color="0.9")
     ax.set_axisbelow(True)
     ax.legend(frameon=False, fontsize="small")
     return figure_of(ax)
+
+
+def _label(study: str, case: str) -> str:
+    """Return the name of a line of the figure."""
+    if not case:
+        return study
+    return f"{study}, {case} jobs an hour" if study == "gavel" else f"{study}, {case}"
 
 
 def _require(plan: Plan) -> None:
