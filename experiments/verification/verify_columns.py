@@ -8,8 +8,9 @@ The cluster counts as one pool of G GPUs, so that for any price *λ* of a GPU an
 
     sum of c(u_j) >= sum over jobs of the least (c(u_jk) + λ k) - λ G                            (1)
 
-bounds the mean, as (1) and (2) of `formulations/CERTIFICATE.md`. At p = -inf there is no price:
-some job stays at or below the bound, since the fewest GPUs of all jobs above it do not fit.
+bounds the mean, as (1) and (2) of `formulations/CERTIFICATE.md`; prices of slots, of some numbers
+of GPUs of one node, take the place of *λ* as that file says. At p = -inf there is no price: some
+job stays at or below the bound, since the fewest GPUs of all jobs above it do not fit.
 `data/FORMAT.md` describes the files. Exit code 0: verified; 1: not; 2: a file cannot be read.
 """
 
@@ -76,7 +77,8 @@ def guarded(judged: Any) -> Any:
 def judge(r: Any, digest: str, rows: Any, certificate: Any) -> Any:
     """Check as `verify_columns`, but raise an error if a file is malformed."""
     require(not r.jobs[0].modes[0], "Round: its jobs have modes; expected verify_mode_columns.py.")
-    claimed = claimed_bound(certificate, digest, "columns", ["price"])
+    own = "slots" if type(certificate) is dict and "slots" in certificate else "price"
+    claimed = claimed_bound(certificate, digest, "columns", [own])
     set_utilities(r)
     job, node, gpus = read_allocation(r, rows)
 
@@ -233,21 +235,31 @@ def restart_factors(r: Any) -> Any:
     return np.where(pays & (age + delay > 0), rho, 1.0)
 
 
-def best_utilities(r: Any, part: slice) -> Any:
-    """Return the best utility of some jobs on k GPUs; -inf where there is no such choice."""
+def anew(r: Any, part: slice) -> Any:
+    """Return the utilities of some jobs on k GPUs placed anew, on one node and on several; -inf
+    where there is no such choice.
+    """
     rows = r.speed[r.kind[part]] * r.factor[part, None, None] + r.rules.floor
     rows = np.maximum(rows, r.least)
     k = np.arange(rows.shape[2])
-    one = np.where(k <= r.room[0], rows[:, 0], -np.inf)
-    found = np.maximum(one, np.where((k > 1) & (k <= r.room[1]), rows[:, 1], -np.inf))
-    found[:, 0] = r.idle
-    found[k > r.max_replicas[part, None]] = -np.inf
+    rows[:, 0, k > r.room[0]] = rows[:, 1, (k < 2) | (k > r.room[1])] = -np.inf
+    rows[:, 0, 0] = r.idle
+    return np.where((k > r.max_replicas[part, None])[:, None], -np.inf, rows)
+
+
+def best_utilities(r: Any, part: slice) -> Any:
+    """Return the best utility of some jobs on k GPUs; -inf where there is no such choice."""
+    found = anew(r, part).max(axis=1)
+    stays = np.flatnonzero(may_stay(r, part))
     held = r.held[part]
-    stays = (held > 0) & (held <= r.max_replicas[part])
-    stays &= r.spread[part] <= r.rules.max_nodes_per_job
-    stays = np.flatnonzero(stays)
     found[stays, held[stays]] = np.maximum(found[stays, held[stays]], r.kept[part][stays])
     return found
+
+
+def may_stay(r: Any, part: slice) -> Any:
+    """Return which jobs may stay where they are."""
+    limits = (r.held <= r.max_replicas) & (r.spread <= r.rules.max_nodes_per_job)
+    return ((r.held > 0) & limits)[part]
 
 
 def allocated(r: Any, job: Any, node: Any, gpus: Any) -> Any:
@@ -271,7 +283,7 @@ def prove(r: Any, certificate: Any, claimed: float) -> float:
     """Return the bound that a certificate proves."""
     jobs, up = r.kind.size, 1 + verify.ERROR
     parts = [slice(i, i + CHUNK) for i in range(0, jobs, CHUNK)]
-    reference, price = certificate["reference"], certificate["price"]
+    reference, price = certificate["reference"], certificate.get("price")
     require(r.power < math.inf, "Certificate: at p = inf there is none in columns.")
     if r.power == -math.inf:
         require(reference is None and price is None, "Certificate: at p = -inf it has no price.")
@@ -282,21 +294,74 @@ def prove(r: Any, certificate: Any, claimed: float) -> float:
             needed += float(fewest.sum())
         return claimed if needed > r.gpus else math.inf
     reference = verify_round.checked("Certificate: reference", reference, "float+")
+    if "slots" in certificate:
+        total = slot_total(r, read_slots(r, certificate["slots"]), reference)
+        return float(verify.highest(total / jobs, r.power, reference))
     price = verify_round.checked("Certificate: price", price, "float")
     sums, sizes = [], []
     for part in parts:
-        utility = best_utilities(r, part)
-        may = np.isfinite(utility)
-        costs = verify.cost(np.where(may, utility * up, reference), r.power, reference)
-        paid = price * np.arange(utility.shape[1]) * (1 - 1e-15)
-        priced = np.where(may, costs + paid - 4e-16 * (abs(costs) + paid), np.inf)
-        least = priced.min(axis=1)
+        costs = cost_of(r, best_utilities(r, part), reference)
+        paid = price * np.arange(costs.shape[1]) * (1 - 1e-15)
+        paid = np.where(np.isfinite(costs), paid - 4e-16 * (abs(costs) + paid), 0)
+        least = (costs + paid).min(axis=1)
         sums.append(math.fsum(least))
         sizes.append(math.fsum(abs(least)))
     yielded = price * r.gpus
     total = math.fsum(sums) - yielded
     total -= 1e-15 * (math.fsum(sizes) + yielded)
     return float(verify.highest(total / jobs, r.power, reference))
+
+
+def cost_of(r: Any, utility: Any, reference: float) -> Any:
+    """Return the costs of utilities, rounded down; infinite where there is no such choice."""
+    may = np.isfinite(utility)
+    up = np.where(may, utility * (1 + verify.ERROR), reference)
+    return np.where(may, verify.cost(up, r.power, reference), np.inf)
+
+
+def read_slots(r: Any, slots: Any) -> Any:
+    """Return the worth of 0, 1, … GPUs of a node: the most that slots within them cost."""
+    price = np.zeros(int(r.sizes.max()) + 1)
+    for slot in slots if type(slots) is list else [slots]:
+        pair = type(slot) is list and len(slot) == 2 and type(slot[0]) is int
+        require(pair and 0 < slot[0] < price.size, f"Certificate: {slot!r} is no slot of a node.")
+        price[slot[0]] = verify_round.checked("Certificate: price of a slot", slot[1], "float")
+    worth = np.zeros(price.size)
+    for gpus in range(1, worth.size):
+        worth[gpus] = (worth[:gpus][::-1] + price[1 : gpus + 1]).max()
+    return worth
+
+
+def slot_total(r: Any, worth: Any, reference: float) -> float:
+    """Return the bound on the total cost by the worth of slots, less what rounding may hide."""
+    most, width = worth.size - 1, r.speed.shape[2]
+    cheapest, split = np.zeros(width), np.zeros(width)
+    for k in range(1, width):  # pieces of k GPUs: the first of them, and the others
+        ways = [worth[one] + cheapest[k - one] for one in range(1, min(k, most) + 1)]
+        cheapest[k], split[k] = min(ways), min(ways[: k - 1], default=0.0)
+    paid = np.stack([np.pad(worth, (0, width))[:width], split])  # no choice is beyond `most`
+    parts = [slice(i, i + CHUNK) for i in range(0, r.kind.size, CHUNK)]
+    priced = [(cost_of(r, anew(r, part), reference) + paid).min(axis=(1, 2)) for part in parts]
+    least, may, (job, node, gpus) = np.concatenate(priced), may_stay(r, slice(None)), r.current
+    stays = cost_of(r, np.where(may, r.kept, np.inf), reference)
+    far = stays + np.bincount(job, weights=worth[gpus], minlength=stays.size)
+    least = np.where(r.spread > 1, np.minimum(least, far), least)
+    near = np.flatnonzero((may & (r.spread == 1))[job])
+    near = near[np.argsort(node[near], kind="stable")]
+    turn = np.arange(near.size) - np.searchsorted(node[near], node[near])
+    best = np.full((r.sizes.size, most + 1), -np.inf)  # by what those that stay hold of a node
+    best[:, 0] = 0
+    for at in (near[turn == now] for now in range(int(turn.max(initial=-1)) + 1)):
+        gain = least[job[at]] - stays[job[at]]  # of one job of every node
+        for held in range(most, 0, -1):
+            fits = gpus[at] <= held
+            line = node[at[fits]]
+            with_it = best[line, held - gpus[at[fits]]] + gain[fits]
+            best[line, held] = np.maximum(best[line, held], with_it)
+    left = r.sizes[:, None] - np.arange(most + 1)
+    yielded = np.where(left >= 0, best + worth[np.maximum(left, 0)], -np.inf).max(axis=1)
+    size = sum(math.fsum(abs(terms)) for terms in (least, yielded, stays[may]))
+    return math.fsum(least) - math.fsum(yielded) - 2e-14 * size
 
 
 def read_round(path: Any) -> Any:

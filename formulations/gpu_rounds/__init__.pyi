@@ -16,3 +16,6 @@ from .packing import pack as pack
 from .patterns import Limit as Limit
 from .patterns import PatternProgram as PatternProgram
 from .patterns import build_patterns as build_patterns
+from .slot_prices import SlotCosts as SlotCosts
+from .slot_prices import SlotPrices as SlotPrices
+from .slot_prices import SlotResponse as SlotResponse

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 def write_column_certificate(
     answer: ColumnAnswer, round_file: str | os.PathLike[str], path: str | os.PathLike[str]
 ) -> None:
-    """Write the price of a GPU from which the bound on a round in columns follows, atomically.
+    """Write the prices from which the bound on a round in columns follows, atomically.
+
+    They are those of slots where these prove it, else that of a GPU.
 
     Parameters
     ----------
@@ -57,8 +59,11 @@ def write_column_certificate(
     """
     document = _stated("columns", max(answer.bound, answer.fitness), round_file) | {
         "reference": None if answer.price is None else pack_number(answer.reference),
-        "price": None if answer.price is None else pack_number(answer.price),
     }
+    if answer.slots is None:
+        document["price"] = None if answer.price is None else pack_number(answer.price)
+    else:
+        document["slots"] = [list(pair) for pair in answer.slots.pairs()]
     write_atomically(path, dump(document) + "\n")
 
 

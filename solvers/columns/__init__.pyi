@@ -1,3 +1,4 @@
+from .best_responses import BestResponses as BestResponses
 from .column_choices import column_costs as column_costs
 from .consolidation import make_room as make_room
 from .decoupled import convex_slopes as convex_slopes
@@ -9,12 +10,15 @@ from .placing import place_replicas as place_replicas
 from .price_search import BestPrice as BestPrice
 from .price_search import search_price as search_price
 from .price_search import search_served as search_served
+from .priced_greedy import costs_below_best as costs_below_best
 from .priced_greedy import price_then_greedy as price_then_greedy
-from .relative_costs import costs_below_best as costs_below_best
 from .round_utilities import ArrayRound as ArrayRound
 from .round_utilities import RoundUtilities as RoundUtilities
 from .round_utilities import TabulatedUtilities as TabulatedUtilities
 from .seconds import SecondsOfParts as SecondsOfParts
+from .slot_search import PricedSlots as PricedSlots
+from .slot_search import search_slots as search_slots
+from .slot_search import slot_costs as slot_costs
 from .solver import ColumnAnswer as ColumnAnswer
 from .solver import solve_columns as solve_columns
 from .solver import solve_many_columns as solve_many_columns

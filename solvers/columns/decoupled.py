@@ -28,9 +28,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.solvers.columns.placing import place_replicas
-from goodalloc.solvers.columns.relative_costs import costs_below_best
+from goodalloc.solvers.columns.priced_greedy import costs_below_best
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from jaxtyping import Float
 
     from goodalloc.models.round.allocation import Allocation
@@ -49,7 +51,12 @@ BALANCED, APART = 10, 10.0
 LEAST_PENALTY, GREATEST_PENALTY, TINY = 0.05, 100.0, 1e-300
 
 
-def decouple(utilities: RoundUtilities, *, penalty: float = 1.0) -> Allocation:
+def decouple(
+    utilities: RoundUtilities,
+    *,
+    penalty: float = 1.0,
+    alternate: Callable[[Floats, Floats], Floats] | None = None,
+) -> Allocation:
     r"""Return the allocation that the alternating subproblems come to.
 
     Parameters
@@ -58,6 +65,9 @@ def decouple(utilities: RoundUtilities, *, penalty: float = 1.0) -> Allocation:
         Utilities of a round of a finite power.
     penalty
         First :math:`\rho`, in units of the mean saving of a job's first GPU.
+    alternate
+        Another implementation of the iterations: from the slopes, shape (jobs, steps), and the GPUs
+        of every block, shape (blocks,), to the GPUs of every job, shape (jobs,).
 
     Examples
     --------
@@ -72,7 +82,8 @@ def decouple(utilities: RoundUtilities, *, penalty: float = 1.0) -> Allocation:
     slope = convex_slopes(cost)
     slope /= np.abs(slope[:, 0]).mean()
     blocks = np.array_split(cluster.node_gpus, min(cluster.num_nodes, MOST_BLOCKS))
-    shares = _alternate(slope, np.array([float(block.sum()) for block in blocks]), penalty)
+    gpus = np.array([float(block.sum()) for block in blocks])
+    shares = _alternate(slope, gpus, penalty) if alternate is None else alternate(slope, gpus)
     return place_replicas(utilities, _rounded(shares, cost, cluster.num_gpus))
 
 

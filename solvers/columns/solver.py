@@ -21,12 +21,18 @@ from goodalloc.solvers.columns.whole_numbers import AT_LEVEL, GREATEST_POWER, wa
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from goodalloc.formulations.gpu_rounds.slot_prices import SlotPrices
     from goodalloc.models.columns.utilities_by_kind import ColumnUtilities
     from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.support.array_types import Indices
     from goodalloc.solvers.columns.whole_numbers import Wanted
 
-#: Relative gap below which a packing is not improved, and jobs from which on: many jobs pack well.
+#: Relative gap below which nothing is improved, and jobs from which on packings are not: many jobs
+#: pack well.
 CLOSE, MANY = 1e-6, 20_000
+
+#: Most GPUs of a node of which slots have prices, and by how much these must tighten the bound.
+MOST_GPUS, TIGHTER = 64, 1e-9
 
 
 class ColumnAnswer(NamedTuple):
@@ -41,13 +47,15 @@ class ColumnAnswer(NamedTuple):
     bound
         Upper bound on the objective of every allocation.
     price
-        Price of a GPU, in costs, that proves the bound; None where a level does (p = -inf).
+        Best price of a GPU, in costs; None at p = -inf, where a level proves the bound.
     reference
         Utility whose cost is 0; at p = -inf the level.
     gap
         Relative gap, ``1 - fitness / bound``.
     seconds
         Seconds of the utility table, of the prices (or the level), of the packing, of the check.
+    slots
+        Prices of slots that prove the bound, if that of one price of a GPU is looser; else None.
     """
 
     allocation: Allocation
@@ -57,13 +65,15 @@ class ColumnAnswer(NamedTuple):
     reference: float
     gap: float
     seconds: dict[str, float]
+    slots: SlotPrices | None = None
 
 
 def solve_columns(columns: RoundColumns) -> ColumnAnswer:
     """Decide a round, with a bound that its price certifies.
 
     The cluster counts as one pool of GPUs for the bound (the multiple-choice knapsack), which is
-    nearly always tight where jobs are many: what remains is the gap of the packing.
+    nearly always tight where jobs are many: what remains is the gap of the packing. Where that is
+    more than `CLOSE`, slots of nodes have prices (`slot_search.py`).
 
     Parameters
     ----------
@@ -147,33 +157,81 @@ def _answer(utilities: ColumnUtilities, seconds: SecondsOfParts) -> ColumnAnswer
     if wanted.price is None and utilities.fitness(allocation) < wanted.bound:
         cautious = place_replicas(utilities, wanted.fewest)  # which a level alone asks for
         allocation = max(allocation, cautious, key=utilities.fitness)
-    if columns.num_jobs < MANY and utilities.fitness(allocation) < wanted.bound * (1.0 - CLOSE):
-        allocation = _improved(utilities, wanted, allocation)
+    bound, slots = wanted.bound, None
+    if utilities.fitness(allocation) < bound * (1.0 - CLOSE):
+        allocation, bound, slots = _closer(utilities, wanted, allocation)
     seconds.end("packing")
     if broken := column_violations(columns, allocation):
         raise AssertionError(f"The packing breaks a rule: {broken[0]}")
     value = utilities.fitness(allocation)
     seconds.end("check")
-    gap = max(1.0 - value / wanted.bound, 0.0)
+    price, gap = wanted.price, max(1.0 - value / bound, 0.0)
     return ColumnAnswer(
-        allocation, value, wanted.bound, wanted.price, wanted.reference, gap, seconds.found
+        allocation, value, bound, price, wanted.reference, gap, seconds.found, slots
     )
 
 
-def _improved(utilities: ColumnUtilities, wanted: Wanted, allocation: Allocation) -> Allocation:
-    """Return the best of this allocation and those of whole nodes, after best responses.
+def _closer(
+    utilities: ColumnUtilities, wanted: Wanted, allocation: Allocation
+) -> tuple[Allocation, float, SlotPrices | None]:
+    """Return a better allocation, a tighter bound, and the prices of slots that prove it, if any.
+
+    Parameters
+    ----------
+    utilities, wanted, allocation
+        What one price of a GPU prescribes, and what was placed of it.
+    """
+    columns, responses, bound, slots = (
+        utilities.columns,
+        BestResponses(utilities),
+        wanted.bound,
+        None,
+    )
+    placed = [(wanted.replicas, allocation)]
+    if math.isfinite(columns.rules.power) and columns.cluster.node_gpus.max() <= MOST_GPUS:
+        from goodalloc.solvers.columns.slot_search import search_slots  # loads HiGHS
+
+        priced = search_slots(
+            utilities, wanted, responses, 1.0 - utilities.fitness(allocation) / bound
+        )
+        placed.append((priced.replicas, priced.allocation))
+        allocation = max(allocation, priced.allocation, key=utilities.fitness)
+        if priced.bound < bound * (1.0 - TIGHTER):
+            bound, slots = priced.bound, priced.slots
+    if columns.num_jobs < MANY and utilities.fitness(allocation) < bound * (1.0 - CLOSE):
+        allocation = _improved(utilities, wanted, placed, responses)
+    return allocation, bound, slots
+
+
+def _improved(
+    utilities: ColumnUtilities,
+    wanted: Wanted,
+    placed: Sequence[tuple[Indices, Allocation]],
+    responses: BestResponses,
+) -> Allocation:
+    """Return the best of some allocations and those of whole nodes, after best responses.
 
     Where jobs that were to stay had to make room, it is also tried what the others get if they do
     not.
+
+    Parameters
+    ----------
+    placed
+        Numbers of GPUs that jobs are to have, and what was placed of them.
     """
     power, current = utilities.columns.rules.power, utilities.columns.current
     power = power if math.isfinite(power) else AT_LEVEL
     whole = whole_node_placements(utilities, wanted.reference, power)
-    responses, found = BestResponses(utilities), []
-    for replicas, placed in ((wanted.replicas, allocation), *whole):
-        found.append(responses.improved(placed))
+    found: list[Allocation] = []
+    tried: set[bytes] = set()
+    for replicas, allocation in (*placed, *whole):
+        found.append(responses.improved(allocation))
+        if (key := replicas.tobytes()) in tried:
+            continue
+        tried.add(key)
         stay = (replicas > 0) & (replicas == current.job_replicas)
-        if (stay & ~placed.unchanged(current)).any():
+        if (stay & ~allocation.unchanged(current)).any():
             undisturbed = place_replicas(utilities, np.where(stay, replicas, 0))
-            found.append(responses.improved(responses.improved(undisturbed, limit=replicas)))
+            filled = responses.improved(undisturbed, limit=replicas)
+            found.append(responses.improved(filled))
     return max(found, key=utilities.fitness)

@@ -49,6 +49,16 @@ class Response(NamedTuple):
     usage: Float[Floats, " pools"]
     choice: Int[Indices, " classes"]
 
+    @property
+    def intercept(self) -> float:
+        """Height at prices of 0 of the plane above the bound."""
+        return self.cost
+
+    @property
+    def slope(self) -> Float[Floats, " pools"]:
+        """Slope of that plane, shape (pools,)."""
+        return self.usage - 1.0
+
 
 class _Block(NamedTuple):
     """Classes with about equally many choices: their indices, and costs, infinite where none."""

@@ -107,7 +107,8 @@ def solve_in_columns(arguments: argparse.Namespace) -> Output:
     if isinstance(columns, ModeColumns):
         answer, proof = solve_mode_columns(columns), "prices of GPUs and resources"
     else:
-        answer, proof = solve_columns(columns), "the price of a GPU"
+        answer = solve_columns(columns)
+        proof = "the price of a GPU" if answer.slots is None else "prices of slots of nodes"
     cluster, allocation = columns.cluster, answer.allocation
     served = int((allocation.job_replicas > 0).sum())
     shape = f"{columns.num_jobs} jobs, {cluster.num_nodes} nodes, {cluster.num_gpus} GPUs"
@@ -133,11 +134,16 @@ def solve_in_columns(arguments: argparse.Namespace) -> Output:
                 answer.bound, answer.proof, arguments.file, arguments.certificate
             )
         text += f"\ncertificate  {arguments.certificate}"
+    price: object = None
+    if isinstance(answer, ModeColumnAnswer):
+        price = answer.prices.tolist()
+    else:
+        price = answer.price if answer.slots is None else answer.slots.pairs()
     data = {
         "fitness": answer.fitness,
         "bound": answer.bound,
         "gap": answer.gap,
-        "price": answer.prices.tolist() if isinstance(answer, ModeColumnAnswer) else answer.price,
+        "price": price,
         "seconds": answer.seconds,
         "jobs": columns.num_jobs,
         "served": served,

@@ -97,7 +97,7 @@ def test_what_the_solver_claims_is_verified(
 
 @pytest.mark.parametrize("seed", range(40))
 def test_no_price_proves_a_bound_below_the_optimum(seed: int, tmp_path: Path) -> None:
-    """Random prices and references, beside trying all allocations."""
+    """Random prices, of a GPU or of slots, and references, beside trying all allocations."""
     random = np.random.default_rng(seed)
     power = POWERS[seed % 4]
     state = ("cold", "running", "settled")[seed % 3]
@@ -117,12 +117,21 @@ def test_no_price_proves_a_bound_below_the_optimum(seed: int, tmp_path: Path) ->
     rows = [dict(zip(("job", "node", "gpus"), row, strict=True)) for row in entries(best)]
     if not rows:
         pytest.skip("nothing runs in the optimum")
+    certificate.pop("slots", None)
+    largest = int(instance.cluster.node_gpus.max())
     for _ in range(20):
         claim = certificate | {
             "price": float(random.exponential(2.0)),
             "reference": float(10.0 ** random.uniform(-3, 1)),
             "bound": fitness(instance, best) * float(random.uniform(0.9, 1.5)),
         }
+        if random.random() < 0.5:
+            price = claim.pop("price")
+            sizes = random.permutation(largest)[: random.integers(1, largest + 1)] + 1
+            paid = price * sizes * random.uniform(0.5, 1.5, sizes.size)
+            claim["slots"] = [
+                list(pair) for pair in zip(sizes.tolist(), paid.tolist(), strict=True)
+            ]
         said = verify_columns.verify_columns(table, digest, rows, claim)
         assert said.feasible, said.reasons
         assert said.fitness == pytest.approx(fitness(instance, best), rel=1e-12)
@@ -200,6 +209,36 @@ def test_an_allocation_that_breaks_a_rule_is_refused(
     paths[1].write_text(text)
     said = verdict(paths)
     assert not said.verified
+    assert message in said.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("slots", "message"),
+    [
+        ([[1, 1e-4]], "is claimed"),
+        ([[1, 1e4]], "is claimed"),
+        ([[1, -1.0]], "price of a slot is -1.0"),
+        ([[0, 1.0]], "[0, 1.0] is no slot of a node"),
+        ([[5, 1.0]], "[5, 1.0] is no slot of a node"),
+        ([[1.0, 1.0]], "[1.0, 1.0] is no slot of a node"),
+        ([[1]], "[1] is no slot of a node"),
+        (None, "None is no slot of a node"),
+    ],
+)
+def test_prices_of_slots_that_were_changed_are_refused(
+    slots: object, message: str, tmp_path: Path
+) -> None:
+    """Of a round whose bound they prove, and no single price does."""
+    rules = Rules(power=1.0)
+    paths = files(tmp_path, generate_columns(0, 100, 25, 4, state="settled", rules=rules))
+    document = json.loads(paths[2].read_text())
+    assert verdict(paths).verified
+    assert verdict(paths).gap < 1e-9
+    assert "price" not in document
+    paths[2].write_text(json.dumps(document | {"slots": slots}))
+    said = verdict(paths)
+    assert not said.verified
+    assert len(said.reasons) == 1
     assert message in said.reasons[0]
 
 

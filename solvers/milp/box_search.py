@@ -1,0 +1,159 @@
+"""Highest point of a concave function of some prices, by planes above it and a box (boxstep).
+
+Every evaluation gives a plane above the function. The planes' highest point within a box around the
+best prices so far is the next to try; the box grows where the planes told the truth and shrinks
+where they did not.
+
+References
+----------
+Marsten, Hogan and Blankenship, "The Boxstep Method for Large-Scale Optimization", Operations
+    Research, 1975. doi:10.1287/opre.23.3.389
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+
+import highspy
+import numpy as np
+
+from goodalloc.solvers.milp.highs_program import new_solver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jaxtyping import Float
+
+    from goodalloc.models.support.array_types import Floats
+
+#: Steps at most.
+MOST_STEPS = 400
+
+#: Share of the promised gain below which the box shrinks, and above which it grows.
+SHRINK, GROW = 0.1, 0.6
+
+
+class Evaluated(Protocol):
+    """Value of the function at some prices, ``bound``, and a plane above it.
+
+    At any prices the function is at most ``intercept + slope @ prices``.
+    """
+
+    @property
+    def bound(self) -> float: ...
+    @property
+    def intercept(self) -> float: ...
+    @property
+    def slope(self) -> Float[Floats, " prices"]: ...
+
+
+R = TypeVar("R", bound=Evaluated)
+
+
+class Highest(NamedTuple, Generic[R]):
+    """Best prices found, what the function gave there, and the evaluations that it took."""
+
+    prices: Float[Floats, " prices"]
+    response: R
+    steps: int
+
+
+def boxstep(
+    respond: Callable[[Floats], R],
+    prices: Float[Floats, " prices"],
+    box: Float[Floats, " prices"],
+    tolerance: float,
+    unit: float = 1.0,
+) -> Highest[R]:
+    """Return the prices, none below 0, at which a concave function is highest.
+
+    Parameters
+    ----------
+    respond
+        The function.
+    prices, box
+        Prices from which on it is searched, and the widths of the first box to either side.
+    tolerance
+        Amount by which the value may fall short of the highest.
+    unit
+        Factor by which prices are of the order of the values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from typing import NamedTuple
+    >>> from goodalloc.solvers.milp import boxstep
+    >>> class Value(NamedTuple):
+    ...     bound: float
+    ...     intercept: float
+    ...     slope: np.ndarray
+    >>> def parabola(at):  # highest at 3
+    ...     return Value(-((at[0] - 3.0) ** 2), at[0] ** 2 - 9.0, 6.0 - 2.0 * at)
+    >>> found = boxstep(parabola, np.zeros(1), np.ones(1), tolerance=1e-6)
+    >>> round(float(found.prices[0]), 2)
+    3.0
+    """
+    best = respond(prices)
+    planes = _Planes(prices.size, unit)
+    planes.add(best)
+    steps = 1
+    while steps < MOST_STEPS:
+        highest = planes.highest(prices - box, prices + box)
+        if highest is None:
+            break
+        tried, promised = highest
+        gain = promised - best.bound
+        inside = np.abs(tried - prices) < 0.999 * box
+        if gain <= tolerance and (inside | (tried == 0.0)).all():
+            break
+        if gain <= 0.1 * tolerance:
+            box = 4.0 * box
+            continue
+        response = respond(tried)
+        planes.add(response)
+        steps += 1
+        reached = response.bound - best.bound
+        if reached > GROW * gain:
+            box = np.where(inside, box, 2.0 * box)
+        elif reached < SHRINK * gain:
+            box = 0.5 * box
+        if reached > 0.0:
+            best, prices = response, tried
+    return Highest(prices, best, steps)
+
+
+class _Planes:
+    """Planes above the function, and their highest point in a box."""
+
+    def __init__(self, prices: int, unit: float) -> None:
+        self._solver = new_solver(presolve="off", solver="simplex")
+        none, nothing = np.zeros(0, dtype=np.int32), np.zeros(0)
+        for _ in range(prices):
+            self._solver.addCol(0.0, 0.0, highspy.kHighsInf, 0, none, nothing)
+        self._solver.addCol(-1.0, -highspy.kHighsInf, highspy.kHighsInf, 0, none, nothing)
+        self._prices, self._unit, self._scale = prices, unit, 0.0
+
+    def add(self, response: Evaluated) -> None:
+        """Add the plane of a response."""
+        if not self._scale:
+            self._scale = max(abs(response.intercept), 1.0)
+        index = np.arange(self._prices + 1, dtype=np.int32)
+        value = np.append(-response.slope / self._unit, 1.0)
+        self._solver.addRow(
+            -highspy.kHighsInf, response.intercept / self._scale, index.size, index, value
+        )
+
+    def highest(self, low: Floats, high: Floats) -> tuple[Floats, float] | None:
+        """Return the highest point of the planes in a box, and its height; None if not found."""
+        scale = self._scale / self._unit
+        low, high = np.maximum(low, 0.0) / scale, high / scale
+        for column in range(self._prices):
+            self._solver.changeColBounds(column, float(low[column]), float(high[column]))
+        self._solver.run()
+        if self._solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            self._solver.clearSolver()  # the basis led astray
+            self._solver.run()
+        if self._solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            return None
+        values = np.array(self._solver.getSolution().col_value)
+        return np.maximum(values[:-1], 0.0) * scale, float(values[-1]) * self._scale
