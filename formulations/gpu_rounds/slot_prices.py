@@ -125,8 +125,8 @@ class SlotCosts:
     >>> kept = np.array([0.0, 0.0, np.inf])
     >>> nodes, sizes = np.array([2, 2]), np.array([1, 2])
     >>> costs = SlotCosts.of(one, np.full((3, 3), np.inf), kept, now, nodes, sizes)
-    >>> costs.respond(np.zeros(2)).bound, round(costs.respond(np.array([0.0, 1.0])).bound, 9)
-    (0.0, 1.0)
+    >>> [abs(round(costs.respond(np.array([0.0, price])).bound, 9)) for price in (0.0, 0.5, 1.0)]
+    [0.0, 0.5, 1.0]
     """
 
     one: Float[Floats, "jobs node_gpus+1"]
