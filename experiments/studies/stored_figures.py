@@ -110,6 +110,6 @@ def stored_figure(name: str) -> Figure:
             f"Study '{name}' draws more than its rows; expected one of {', '.join(DRAWABLE)}."
         )
     study = REPRODUCTIONS[name.removesuffix(QUICK)]
-    kind = row_type(study.rows)
+    kind = row_type(study.rows, study.shown)
     plan = Plan(Path("no-such-folder"), workloads=study.workloads, quick=name.endswith(QUICK))
     return study.plot(plan, [read_record(kind, row) for row in cells])

@@ -20,11 +20,22 @@ NAMES: Mapping[str, Any] = {"Estimate": Estimate, "Requests": Requests}
 RecordT = TypeVar("RecordT", bound=tuple[Any, ...])
 
 
-def row_type(rows: Callable[..., Any]) -> Any:
-    """Return the type of the rows that a function is annotated to return: ``list[TYPE]``."""
+def row_type(rows: Callable[..., Any], shown: Callable[..., Any] | None = None) -> Any:
+    """Return the type of the rows that a function is annotated to return: ``list[TYPE]``.
+
+    Parameters
+    ----------
+    rows
+        The function.
+    shown
+        Function that is annotated to take them as ``rows``, where `rows` is a lambda.
+    """
     function: Any = rows.func if isinstance(rows, partial) else rows
-    name = function.__annotations__["return"].removeprefix("list[").removesuffix("]")
-    return function.__globals__[name]
+    annotation = function.__annotations__.get("return")
+    if annotation is None:
+        function = shown
+        annotation = function.__annotations__["rows"]
+    return function.__globals__[annotation.removeprefix("list[").removesuffix("]")]
 
 
 def read_record(kind: type[RecordT], cells: Mapping[str, str]) -> RecordT:

@@ -158,7 +158,7 @@ def test_a_result_that_is_not_there_is_an_error(name: str, words: str) -> None:
 
 
 def test_no_average_in_a_table_is_below_the_bound_in_its_last_row() -> None:
-    """Of the same load, where the bound tells one."""
+    """Of the same load or case, where the bound tells one."""
     found = [
         (path.name, *one) for path in documents() for one in below_bound(path.read_text("utf-8"))
     ]
@@ -178,6 +178,8 @@ def test_an_average_below_the_bound_is_found() -> None:
         ("b, rounds 2", 0.2),
     ]
     assert below_bound(table.replace("| 1.0 ±", "| −5 ±")) == []
+    of_a = table.replace("| a, load 1 ", "| a ").replace("schedule, load 1", "schedule: a")
+    assert below_bound(of_a) == [("a", 0.9)]
 
 
 def below_bound(text: str) -> list[tuple[str, float]]:
@@ -189,12 +191,13 @@ def below_bound(text: str) -> list[tuple[str, float]]:
         label = cells[0] if cells else ""
         if label.startswith(BOUND):
             load = label.removeprefix(BOUND) if ", load " in label else ""
+            case = label.removeprefix(f"{BOUND}: ") if ": " in label else None
             for column, bound in enumerate(map(leading_number, cells)):
                 averages = [(row[0], leading_number(row[column])) for row in rows]
                 found += [
                     (name, average)
                     for name, average in averages
-                    if name.endswith(load) and bound is not None
+                    if name.endswith(load) and case in (None, name) and bound is not None
                     if average is not None and average < bound
                 ]
         elif cells:

@@ -92,10 +92,16 @@ def rows_of_a_system(system: str) -> list[Row]:
     return []
 
 
+def table_of_rows(rows: list[Row]) -> list[Row]:
+    """A table of rows."""
+    return rows
+
+
 def test_the_rows_of_a_function_with_some_arguments_given_have_a_type() -> None:
-    """As those of the function."""
+    """As those of the function; those of a lambda are told by the function that shows them."""
     assert row_type(rows_of_a_system) is Row
     assert row_type(partial(rows_of_a_system, "mine")) is Row
+    assert row_type(lambda _: [], table_of_rows) is Row
 
 
 def test_figures_of_stored_results_are_drawn(
