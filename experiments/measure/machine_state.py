@@ -26,6 +26,8 @@ GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 def hardware(devices: Devices, replicas: int = 1) -> dict[str, Any]:
     """Return the constant conditions: backend of the exchange, device, usable cores, versions.
 
+    The driver is that of the GPUs, empty if unknown.
+
     Parameters
     ----------
     devices
@@ -35,6 +37,7 @@ def hardware(devices: Devices, replicas: int = 1) -> dict[str, Any]:
     """
     return {
         "backend": devices.backend,
+        "driver": next(iter(asked_driver("driver_version")), "") if devices.gpus else "",
         "device": joined_names(device_name(devices, rank) for rank in range(replicas)),
         "python": platform.python_version(),
         "goodalloc": library_version(),
@@ -57,7 +60,7 @@ def device_name(devices: Devices, local_rank: int) -> str:
 
 
 def present_state(devices: Devices) -> dict[str, Any]:
-    """Return governor and MHz of the CPU, or MHz and driver of the GPU, the load, and the date.
+    """Return governor and MHz of the CPU, or MHz of the GPU, the load, and the date.
 
     What is unknown is empty; the date is that of Greenwich.
 
@@ -67,10 +70,9 @@ def present_state(devices: Devices) -> dict[str, Any]:
         Devices of this machine.
     """
     clock: Any = ""
-    governor = driver = ""
+    governor = ""
     if devices.gpus:
         clock = next(iter(asked_driver("clocks.sm")), "")
-        driver = next(iter(asked_driver("driver_version")), "")
     else:
         with contextlib.suppress(OSError):
             found = re.findall(r"^cpu MHz\s*:\s*([\d.]+)", CPU_FACTS.read_text(), re.MULTILINE)
@@ -81,7 +83,7 @@ def present_state(devices: Devices) -> dict[str, Any]:
     with contextlib.suppress(OSError, AttributeError):
         load = os.getloadavg()[0]
     date = datetime.datetime.now(tz=datetime.UTC).date().isoformat()
-    return {"governor": governor, "clock_mhz": clock, "load": load, "driver": driver, "date": date}
+    return {"governor": governor, "clock_mhz": clock, "load": load, "date": date}
 
 
 def _cpu_name() -> str:

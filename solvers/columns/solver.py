@@ -181,19 +181,14 @@ def _closer(
     utilities, wanted, allocation
         What one price of a GPU prescribes, and what was placed of it.
     """
-    columns, responses, bound, slots = (
-        utilities.columns,
-        BestResponses(utilities),
-        wanted.bound,
-        None,
-    )
+    columns, responses = utilities.columns, BestResponses(utilities)
+    bound, slots = wanted.bound, None
     placed = [(wanted.replicas, allocation)]
     if math.isfinite(columns.rules.power) and columns.cluster.node_gpus.max() <= MOST_GPUS:
         from goodalloc.solvers.columns.slot_search import search_slots  # loads HiGHS
 
-        priced = search_slots(
-            utilities, wanted, responses, 1.0 - utilities.fitness(allocation) / bound
-        )
+        gap = 1.0 - utilities.fitness(allocation) / bound
+        priced = search_slots(utilities, wanted, responses, gap)
         placed.append((priced.replicas, priced.allocation))
         allocation = max(allocation, priced.allocation, key=utilities.fitness)
         if priced.bound < bound * (1.0 - TIGHTER):
