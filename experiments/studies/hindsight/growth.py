@@ -1,6 +1,7 @@
 """Time and memory of bound and schedule with hindsight, from hundreds of jobs to thousands.
 
-Jobs are those of the generator (`data/workloads/generator.py`), days of it one after the other:
+The first two rows are a day as `goodalloc hindsight` looks back at it, with prices of five minutes
+and of a round; in the others the traces grow. Jobs are those of the generator (`data/workloads/generator.py`), days of it one after the other:
 each day has the published eight hours of submissions. The cluster has nodes in proportion to the
 jobs a day, so that it is as busy as the published one.
 """
@@ -17,7 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from goodalloc.data.applications.application import profiled_applications
 from goodalloc.data.workloads.generator import PUBLISHED_JOBS, draw_workload
 from goodalloc.experiments.hindsight.bound_file import bound_document
-from goodalloc.experiments.hindsight.day import require_sound
+from goodalloc.experiments.hindsight.day import MOST_FREE, require_sound
+from goodalloc.experiments.hindsight.day_search import USUAL_SEARCH
 from goodalloc.experiments.hindsight.problem_of_replay import replayed_problem
 from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.reporting.axes import open_axes
@@ -26,6 +28,7 @@ from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.solvers.hindsight.best_prices import hindsight_bound, stages_to
+from goodalloc.solvers.hindsight.free_multipliers import with_free_multipliers
 from goodalloc.solvers.hindsight.schedule_search import find_schedule
 from goodalloc.solvers.interface.stop import Stop
 
@@ -40,12 +43,12 @@ DAY = 86400
 #: Nodes of four GPUs for the published number of jobs a day.
 PUBLISHED_NODES = 16
 
-#: Steps of the search of a schedule, and seed of the workloads.
+#: Steps of the search of a schedule where traces grow, and seed of the workloads.
 STEPS, SEED = 30, 1
 
 
 class Size(NamedTuple):
-    """Size of a trace.
+    """Size of a trace, and how closely it is looked at.
 
     Attributes
     ----------
@@ -53,14 +56,24 @@ class Size(NamedTuple):
         Jobs, and days on which they are submitted.
     interval
         Seconds of constant prices of the bound.
+    steps
+        Steps of the search of a schedule.
     """
 
     jobs: int
     days: int
     interval: float
+    steps: int = STEPS
 
 
-SIZES = (Size(160, 1, 300.0), Size(500, 3, 300.0), Size(1500, 7, 300.0), Size(5000, 7, 300.0))
+SIZES = (
+    Size(PUBLISHED_JOBS, 1, 300.0, USUAL_SEARCH.steps),
+    Size(PUBLISHED_JOBS, 1, 60.0, USUAL_SEARCH.steps),
+    Size(160, 1, 300.0),
+    Size(500, 3, 300.0),
+    Size(1500, 7, 300.0),
+    Size(5000, 7, 300.0),
+)
 QUICK_SIZES = (Size(80, 1, 600.0), Size(160, 2, 600.0))
 
 
@@ -71,13 +84,16 @@ class GrowthRow(NamedTuple):
     days: int
     gpus: int
     interval_s: float
+    steps: int
     bound_s: float
     schedule_s: float
     bound_over_schedule: float
     rates_seconds: float
     bound_seconds: float
+    multipliers_seconds: float
     proof_seconds: float
     schedule_seconds: float
+    seconds: float
     peak_mebibytes: int
 
 
@@ -111,15 +127,15 @@ def days_of_jobs(size: Size, seed: int) -> tuple[Submission, ...]:
     )
 
 
-def growth_row(size: Size, seed: int, steps: int) -> GrowthRow:
+def growth_row(size: Size, seed: int) -> GrowthRow:
     """Bound all schedules of a trace and find one.
 
     Parameters
     ----------
     size
         Size of the trace.
-    seed, steps
-        Seed of its jobs, and steps of the search of a schedule.
+    seed
+        Seed of its jobs.
 
     Raises
     ------
@@ -133,12 +149,15 @@ def growth_row(size: Size, seed: int, steps: int) -> GrowthRow:
     moments.append(time.process_time())
     bound = hindsight_bound(problem, stages_to(size.interval))
     moments.append(time.process_time())
+    if size.jobs <= MOST_FREE:
+        bound = with_free_multipliers(problem, bound)
+    moments.append(time.process_time())
     proved = float(bound_document(problem, bound)["bound"])
     moments.append(time.process_time())
-    schedule = find_schedule(problem, bound, stop=Stop(iterations=steps))
+    schedule = find_schedule(problem, bound, stop=Stop(iterations=size.steps))
     moments.append(time.process_time())
     require_sound(problem, schedule, proved)
-    rates, bounding, proof, search = (
+    rates, bounding, free, proof, search = (
         rounded(end - begin, 3) for begin, end in itertools.pairwise(moments)
     )
     return GrowthRow(
@@ -146,25 +165,31 @@ def growth_row(size: Size, seed: int, steps: int) -> GrowthRow:
         days=size.days,
         gpus=4 * nodes,
         interval_s=size.interval,
+        steps=size.steps,
         bound_s=rounded(proved, 6),
         schedule_s=rounded(schedule.value, 6),
         bound_over_schedule=rounded(proved / schedule.value, 4),
         rates_seconds=rates,
         bound_seconds=bounding,
+        multipliers_seconds=free,
         proof_seconds=proof,
         schedule_seconds=search,
+        seconds=rounded(moments[-1] - moments[0], 3),
         peak_mebibytes=peak_mebibytes(),
     )
 
 
 def _rows(plan: Plan) -> list[GrowthRow]:
     """Return a row for every size, the smallest first: memory is that of the process so far."""
-    return [growth_row(size, SEED, STEPS) for size in (QUICK_SIZES if plan.quick else SIZES)]
+    return [growth_row(size, SEED) for size in (QUICK_SIZES if plan.quick else SIZES)]
 
 
 def plot_growth(rows: list[GrowthRow]) -> Figure:
-    """Draw processor seconds and memory against the jobs."""
+    """Draw processor seconds and memory against the jobs, where traces grow."""
     from matplotlib.figure import Figure
+
+    steps = min(row.steps for row in rows)
+    rows = [row for row in rows if row.steps == steps]
 
     figure = Figure(figsize=(9.0, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2)
@@ -172,8 +197,9 @@ def plot_growth(rows: list[GrowthRow]) -> Figure:
     parts = {
         "rates": [row.rates_seconds for row in rows],
         "bound": [row.bound_seconds for row in rows],
+        "multipliers of jobs": [row.multipliers_seconds for row in rows],
         "certificate": [row.proof_seconds for row in rows],
-        f"schedule, {STEPS} steps": [row.schedule_seconds for row in rows],
+        f"schedule, {steps} steps": [row.schedule_seconds for row in rows],
     }
     for index, (label, seconds) in enumerate(parts.items()):
         left.plot(jobs, seconds, MARKERS[index], color=COLOURS[index], label=label, linestyle="-")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pandas as pd
+import pytest
 
 from goodalloc.experiments.cli.main import main
+from goodalloc.experiments.hindsight.day_search import USUAL_SEARCH
 from goodalloc.experiments.studies.hindsight import growth
 from goodalloc.experiments.studies.hindsight.growth import (
     DAY,
@@ -19,8 +21,6 @@ from goodalloc.experiments.studies.hindsight.growth import (
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 def test_every_day_has_its_jobs_and_all_names_differ() -> None:
@@ -35,28 +35,30 @@ def test_every_day_has_its_jobs_and_all_names_differ() -> None:
 
 def test_a_row_has_a_bound_below_its_schedule() -> None:
     """On a trace of few jobs; seconds and memory are positive."""
-    row = growth_row(Size(6, 2, 1200.0), seed=0, steps=2)
+    row = growth_row(Size(6, 2, 1200.0, steps=2), seed=0)
     assert 0.4 < row.bound_over_schedule <= 1.0
     assert row.bound_s <= row.schedule_s
     assert (row.jobs, row.days, row.gpus) == (6, 2, 4)
-    assert min(row[7:11]) > 0.0
+    assert min(row[8:14]) > 0.0
+    assert sum(row[8:13]) == pytest.approx(row.seconds, abs=0.01)
     assert 50 < row.peak_mebibytes < 10_000
     assert len(plot_growth([row, row._replace(jobs=12)]).axes) == 2
 
 
-def test_traces_grow_to_thousands_of_jobs_of_a_week() -> None:
-    """From the published number of jobs; intervals never shrink."""
-    assert (SIZES[0].jobs, SIZES[-1].jobs, SIZES[-1].days) == (160, 5000, 7)
-    intervals = [size.interval for size in SIZES]
-    assert intervals == sorted(intervals)
+def test_a_day_is_timed_as_it_is_looked_back_at_and_traces_grow_to_a_week() -> None:
+    """The day with prices of five minutes and of a round; growing traces with those of five."""
+    usual, finest, *growing = SIZES
+    assert usual == Size(160, 1, USUAL_SEARCH.interval, USUAL_SEARCH.steps)
+    assert finest == usual._replace(interval=60.0)
+    assert [size.jobs for size in growing] == [160, 500, 1500, 5000]
+    assert {(size.interval, size.steps) for size in growing} == {(300.0, growth.STEPS)}
 
 
 def test_reproduce_writes_rows_and_a_picture(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Quickly, with few jobs."""
-    monkeypatch.setattr(growth, "QUICK_SIZES", (Size(4, 1, 1200.0), Size(6, 2, 1200.0)))
-    monkeypatch.setattr(growth, "STEPS", 1)
+    monkeypatch.setattr(growth, "QUICK_SIZES", (Size(4, 1, 1200.0, 1), Size(6, 2, 1200.0, 1)))
     assert main(["reproduce", "hindsight-growth", "--quick", "--out", str(tmp_path)]) == 0
     rows = pd.read_csv(tmp_path / "hindsight-growth-quick.csv")
     assert rows.jobs.tolist() == [4, 6]
