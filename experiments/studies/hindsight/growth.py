@@ -1,9 +1,10 @@
 """Time and memory of bound and schedule with hindsight, from hundreds of jobs to thousands.
 
 The first two rows are a day as `goodalloc hindsight` looks back at it, with prices of five minutes
-and of a round; in the others the traces grow. Jobs are those of the generator (`data/workloads/generator.py`), days of it one after the other:
-each day has the published eight hours of submissions. The cluster has nodes in proportion to the
-jobs a day, so that it is as busy as the published one.
+and of a round; in the others the traces grow. Jobs are those of the generator
+(`data/workloads/generator.py`), days of it one after the other: each day has the published eight
+hours of submissions. The cluster has nodes in proportion to the jobs a day, so that it is as busy
+as the published one.
 """
 
 from __future__ import annotations
