@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 #: Most jobs of a round in columns on which solvers are compared.
 MOST_COMPARED = 20_000
 
+#: What the rule between equally good allocations (`solvers/exact/ties.py`) came to.
+NO_RULE = "not applied: a round in columns"
+
 
 def require_reader(path: str) -> None:
     """Refuse a round in columns where the extra that reads it is not installed.
@@ -117,6 +120,7 @@ def solve_in_columns(arguments: argparse.Namespace) -> Output:
         ("fitness", f"{answer.fitness:.12g}"),
         ("bound", f"{answer.bound:.12g} (by {proof})"),
         ("gap", f"{answer.gap:.3g}"),
+        ("ties", NO_RULE),
         ("served", f"{served} of {columns.num_jobs} jobs"),
         ("used", f"{int(allocation.replicas.sum())} of {cluster.num_gpus} GPUs"),
         ("seconds", ", ".join(f"{part} {took:.2f}" for part, took in answer.seconds.items())),
@@ -143,6 +147,7 @@ def solve_in_columns(arguments: argparse.Namespace) -> Output:
         "fitness": answer.fitness,
         "bound": answer.bound,
         "gap": answer.gap,
+        "ties": NO_RULE,
         "price": price,
         "seconds": answer.seconds,
         "jobs": columns.num_jobs,

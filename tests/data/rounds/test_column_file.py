@@ -87,7 +87,9 @@ def test_rounds_of_modes_are_drawn_and_solved_by_commands(
         assert main(["solve", path, "--out", str(out)]) == 0
         rows = list(csv.DictReader(out.read_text(encoding="utf-8").splitlines()))
         assert {row["mode"] for row in rows} <= {mode.name for mode in columns.modes}
-        assert "(by prices of GPUs and resources)" in capsys.readouterr().out
+        told = capsys.readouterr().out
+        assert "(by prices of GPUs and resources)" in told
+        assert "ties         not applied: a round in columns" in told
     assert main(["generate", "--jobs", "30", "--out", path, "--cores", "32"]) == 2
     assert "--cores: expected --group with it" in capsys.readouterr().err
     assert main([*draw, "--cores", "4"]) == 2
