@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def eventually(happens: Callable[[], object], seconds: float = 20.0) -> None:
-    """Wait for something."""
+def eventually(happens: Callable[[], object], seconds: float = 90.0) -> None:
+    """Wait for something, as long as a busy machine may take."""
     deadline = time.monotonic() + seconds
     while not happens():
         assert time.monotonic() < deadline
