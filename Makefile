@@ -18,7 +18,7 @@ PARALLEL ?= --numprocesses $(shell $(PYTHON) -c 'import os; print(3 * os.cpu_cou
 SOURCES := data experiments formulations models solvers tests
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow test-adaptdl lint format types wheel-test docs screenshots \
+.PHONY: help setup demo test suite test-slow test-adaptdl lint format types wheel-test docs screenshots \
 	bench clean
 
 help:  ## list the targets
@@ -47,9 +47,15 @@ demo: $(VENV)/.stamp-run  ## install what is needed and run a short demonstratio
 	@$(BIN)/goodalloc demo
 
 # Several threads on as few cores as continuous integration has mostly wait for each other.
-test test-slow wheel-test: export OMP_NUM_THREADS = 1
+suite test-slow wheel-test: export OMP_NUM_THREADS = 1
+# What JAX has compiled is shared by all processes of the tests; a limit of its size makes JAX lock it.
+suite test-slow wheel-test: export JAX_COMPILATION_CACHE_DIR = $(abspath $(VENV))/.compiled
+suite test-slow wheel-test: export JAX_COMPILATION_CACHE_MAX_SIZE = 1000000000
+suite test-slow wheel-test: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0.5
 
-test: lint types  ## lint, type-check and run the tests (not those marked slow)
+test: lint types suite  ## lint, type-check and run the tests (not those marked slow)
+
+suite: $(VENV)/.stamp-dev  ## run the tests alone (not those marked slow)
 	$(BIN)/python -P -m pytest -m 'not slow' $(PARALLEL)
 
 test-slow: $(VENV)/.stamp-dev  ## run the tests marked slow

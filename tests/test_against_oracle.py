@@ -37,7 +37,7 @@ HEURISTIC = (GENETIC, "greedy", "local_search", "knapsack", "convex")
 ROUNDING = 1e-12
 
 
-@pytest.mark.parametrize("first", range(0, 60, 10))
+@pytest.mark.parametrize("first", range(0, 60, 20))
 def test_exact_solvers_agree_with_enumeration(first: int) -> None:
     """A sample: the optimum, its proof and the relaxations' bounds on random instances."""
     for seed in range(first, first + 10):
@@ -95,10 +95,10 @@ def test_heuristics_that_know_modes_are_feasible_and_never_better(name: str) -> 
         assert result.fitness <= optimum * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("first", few(range(0, 200, 25), 1))
+@pytest.mark.parametrize("first", few(range(0, 200, 10), 1))
 def test_rounds_at_the_edge_of_the_checkers_tolerance_are_decided_by_it(first: int) -> None:
     """Not by the solver's tolerance, which is larger; those of the slow test include rare cases."""
-    for seed in range(first, first + 25):
+    for seed in range(first, first + 10):
         check_exact(seed, EXACT_WITH_MODES, draw=lambda seed, _: tight_instance(seed))
 
 
@@ -136,7 +136,7 @@ def check_extremes(seeds: range) -> None:
 
 def test_extremes_are_decided_as_in_high_precision() -> None:
     """Floors, weights and powers of any size there is, in 80 digits: a sample."""
-    check_extremes(range(10_000, 10_050))
+    check_extremes(range(10_000, 10_020))
 
 
 @pytest.mark.slow
@@ -149,7 +149,7 @@ def test_thousands_of_extremes_are_decided_as_in_high_precision(first: int) -> N
 def test_high_precision_finds_the_optimum_of_the_enumeration_and_faults_in_others() -> None:
     """The two enumerations agree; greedy allocations that fall short are seen to."""
     worst = 0.0
-    for seed in range(60):
+    for seed in range(10, 26):
         instance = extreme_round(seed)
         optimum = best_mean(instance)
         assert abs(shortfall(solve_brute_force(instance).bound, optimum)) <= ROUNDING
@@ -179,7 +179,7 @@ def test_heuristics_are_feasible_and_never_better_than_the_optimum(name: str) ->
 def test_the_order_of_jobs_and_nodes_does_not_matter(name: str) -> None:
     """Renumbering jobs and nodes leaves the optimum where it was."""
     solver = find_solver(name)
-    for seed in range(7_000, 7_012):
+    for seed in range(7_000, 7_006):
         instance = random_instance(seed)
         one, other = solver(instance), solver(reordered(instance))
         assert one.bound == pytest.approx(other.bound, rel=2 * AGREE)
@@ -187,7 +187,7 @@ def test_the_order_of_jobs_and_nodes_does_not_matter(name: str) -> None:
 
 def test_names_and_order_do_not_matter_where_jobs_have_modes() -> None:
     """Types of GPU and resources called otherwise, jobs and nodes in the opposite order."""
-    for seed in range(7_000, 7_040):
+    for seed in range(7_000, 7_012):
         instance = random_mode_instance(seed)
         types = {name: name and name[::-1] for name in ("", *instance.cluster.gpu_types)}
         names = {name: name[::-1] for name in instance.cluster.resource_names}

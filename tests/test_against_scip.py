@@ -37,8 +37,8 @@ def test_scip_agrees_on_a_shipped_instance(name: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_scip_agrees_on_a_few_small_rounds(kind: str) -> None:
-    """A sample of those below, one at each power, that SCIP decides quickly."""
-    check_rounds(kind, range(4, 13))
+    """A sample of those below, one at every other power, that SCIP decides quickly."""
+    check_rounds(kind, range(4, 13, 2))
 
 
 @pytest.mark.slow

@@ -122,6 +122,14 @@ NEEDS = {
     "experiments.replay.replay_parquet": "pyarrow",
 }
 
+#: Modules whose examples start processes, or compile for long what tests of theirs compile, too.
+SLOW = {
+    "experiments.tasks.restart",
+    "models.fitting.fit",
+    "solvers.genetic.solver",
+    "solvers.steady_jobs.price_search",
+}
+
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -140,7 +148,10 @@ def test_every_entry_point_has_an_example(package: str) -> None:
     assert not [name for name, value in wanted.items() if ">>> " not in (getdoc(value) or "")]
 
 
-@pytest.mark.parametrize("module", EXAMPLES)
+@pytest.mark.parametrize(
+    "module",
+    [pytest.param(one, marks=pytest.mark.slow) if one in SLOW else one for one in EXAMPLES],
+)
 def test_examples_do_what_they_show(
     module: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:

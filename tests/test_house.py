@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,12 @@ HARMLESS = {
     "torch.load": ("weights_only", "True"),
 }
 
+#: Methods that read or write pickles whatever they are told.
+PICKLING = ("read_pickle", "to_pickle")
+
+#: Names of all functions and methods that may read objects.
+READERS = {*PICKLING, *(name.rpartition(".")[2] for name in HARMLESS)}
+
 IMPORT_EVERYTHING = """
 import logging, pkgutil
 import jax
@@ -79,10 +86,25 @@ assert not handled, f"import gave handlers to the loggers {handled}"
 """
 
 
+@cache
+def imports_and_calls(source: Path) -> tuple[ast.Import | ast.ImportFrom | ast.Call, ...]:
+    """Imports of a module, wherever they stand, and calls of attributes that may read files."""
+    return tuple(
+        node
+        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8")))
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        or (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in READERS
+        )
+    )
+
+
 def imported_folders(source: Path) -> set[str]:
     """Folders of goodalloc that a module imports, wherever in it the import stands."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+    for node in imports_and_calls(source):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
@@ -92,18 +114,18 @@ def imported_folders(source: Path) -> set[str]:
 
 def reads_objects(source: Path) -> Iterator[str]:
     """Where a module imports or calls what runs the code that a file names, and what that is."""
-    for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+    for node in imports_and_calls(source):
         found: list[str] = []
         if isinstance(node, ast.Import):
             found = [f"imports {alias.name}" for alias in node.names if unpickles(alias.name)]
         elif isinstance(node, ast.ImportFrom):
             names = [f"{node.module}.{alias.name}" for alias in node.names]
             found = [f"imports {name}" for name in names if unpickles(name)]
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        elif isinstance(node.func, ast.Attribute):
             call = ast.unparse(node.func)
             said = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
             keyword, value = HARMLESS.get(call, ("", None))
-            if node.func.attr in ("read_pickle", "to_pickle") or said.get(keyword) != value:
+            if node.func.attr in PICKLING or said.get(keyword) != value:
                 found = [f"calls {call}"]
         yield from (f"{source.relative_to(ROOT)}: {one}" for one in found)
 

@@ -33,7 +33,8 @@ PAGES = [
 SMALLER = {
     "jobs=2000, nodes=1000": "jobs=200, nodes=100",
     "range(10)": "range(2)",
-    "interval=300.0": "interval=1200.0",
+    "interval=300.0": "interval=4800.0",
+    "range(5)": "range(3)",
     "(20)": "(4)",
     "(20,": "(4,",
     "epochs=20": "epochs=2",

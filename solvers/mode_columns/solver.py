@@ -98,7 +98,7 @@ def solve_mode_columns(columns: ModeColumns, backend: Backend = "numpy") -> Mode
     --------
     >>> from goodalloc.data.rounds import generate_mode_columns, three_types
     >>> from goodalloc.solvers.mode_columns import solve_mode_columns
-    >>> answer = solve_mode_columns(generate_mode_columns(0, 500, three_types(16)))
+    >>> answer = solve_mode_columns(generate_mode_columns(0, 128, three_types(2)))
     >>> answer.gap < 1e-2
     True
     """

@@ -86,7 +86,7 @@ def best_pool_prices(classes: PricedClasses, units: NodeUnits, watch: Watch) -> 
     ...     pooled_choices,
     ...     search_pool_prices,
     ... )
-    >>> columns = generate_mode_columns(0, 500, three_types(16))
+    >>> columns = generate_mode_columns(0, 128, three_types(2))
     >>> choices = pooled_choices(mode_column_utilities(columns))
     >>> classes = PricedClasses(choices, -1.0, 0.05, choices.count.astype(float))
     >>> found = best_pool_prices(classes, NodeUnits(columns), Watch(Stop()))

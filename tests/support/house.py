@@ -47,11 +47,21 @@ def imports(*, at_start: bool) -> Mapping[str, frozenset[str]]:
     at_start
         Whether only those that are imported when it is, neither later nor for type checkers alone.
     """
+    return {name: found[at_start] for name, found in _imports().items()}
+
+
+@cache
+def _imports() -> Mapping[str, tuple[frozenset[str], frozenset[str]]]:
+    """The modules that every module imports, whenever that is, and at its start; read once."""
     found = {}
     for name, path in modules().items():
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        named = {target for node in _statements(tree.body, at_start) for target in _targets(node)}
-        found[name] = frozenset(named & modules().keys() - {name})
+        later, at_start = (
+            frozenset(target for node in _statements(tree.body, only) for target in _targets(node))
+            for only in (False, True)
+        )
+        others = modules().keys() - {name}
+        found[name] = (later & others, at_start & others)
     return found
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goodalloc.data.rounds.column_rounds import generate_columns
@@ -19,6 +19,7 @@ from goodalloc.solvers.columns.solver import solve_columns
 SEEDS = st.integers(0, 10**6)
 
 
+@settings(max_examples=40)
 @given(SEEDS, st.sampled_from([0.0, 0.1, 0.7]), st.sampled_from([0.0, 0.1]))
 def test_jobs_that_go_on_are_older_and_hold_what_they_were_given(
     seed: int, ends: float, own: float
@@ -40,6 +41,7 @@ def test_jobs_that_go_on_are_older_and_hold_what_they_were_given(
         assert old == NEVER_RAN or models[0][old] == models[1][new]
 
 
+@settings(max_examples=15)
 @given(SEEDS)
 def test_no_model_is_kept_that_no_job_has(seed: int) -> None:
     """However many rounds follow each other."""

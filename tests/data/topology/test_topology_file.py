@@ -101,7 +101,7 @@ def test_the_command_decides_a_round_and_writes_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Exactly, and by a scheduler's placement; a wrong file is one sentence."""
-    round_ = generate_on_tree(1, 16, load=0.3)
+    round_ = generate_on_tree(1, 8, load=0.3)
     write_instance(round_.instance, tmp_path / "round.json")
     write_topology(round_, tmp_path / "tree.json")
     files = [str(tmp_path / "round.json"), str(tmp_path / "tree.json")]

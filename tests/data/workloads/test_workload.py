@@ -44,13 +44,13 @@ def test_the_load_counts_jobs_over_the_same_eight_hours(load: float, jobs: int) 
 
 def test_many_draws_have_the_published_mix_and_requests() -> None:
     """Applications, the busiest hour, and tuned requests that are among those published."""
-    drawn = draw_workload(7, jobs=20_000)
+    drawn = draw_workload(7, jobs=10_000)
     shares = {name: n / len(drawn) for name, n in Counter(j.application for j in drawn).items()}
     assert shares["cifar10"] == pytest.approx(495 / 1280, abs=0.01)
     assert shares["imagenet"] == pytest.approx(26 / 1280, abs=0.005)
     assert Counter(job.time // 3600 for job in drawn).most_common(1)[0][0] == 5
     assert {(j.replicas, j.batch_size) for j in drawn if j.application == "yolov3"} == {(4, 64)}
-    realistic = draw_workload(7, jobs=20_000, requests="realistic")
+    realistic = draw_workload(7, jobs=10_000, requests="realistic")
     alone = [job.replicas == 1 for job in realistic if job.application == "cifar10"]
     assert sum(alone) / len(alone) == pytest.approx(487 / 495, abs=0.01)
 

@@ -253,7 +253,7 @@ def test_the_noise_scale_is_that_of_many_independent_batches(
     """Within 15 %, on the digits, of two gradients a step or of consecutive ones, or by a half."""
     pytest.importorskip("sklearn", reason="needs goodalloc[predict]")
     case = bench_noise_scale.Case(optimiser, passes, coordinates)
-    found = bench_noise_scale.measure(case, epochs=25, batches=2000, folder=tmp_path)
+    found = bench_noise_scale.measure(case, epochs=10, batches=800, folder=tmp_path)
     assert found.ratio == pytest.approx(1.0, abs=0.15)
 
 

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def test_a_day_is_replayed_exactly_and_by_price(tmp_path: Path) -> None:
-    """Twelve jobs on four nodes, where little is lost by the price."""
+    """Six jobs on two nodes, where little is lost by the price."""
     out = tmp_path / "day.csv"
-    assert main(["--sizes", "12x4x4", "--seeds", "1", "--out", str(out)]) == 0
+    assert main(["--sizes", "6x2x4", "--seeds", "1", "--out", str(out)]) == 0
     (row,) = pd.read_csv(out).to_dict("records")
-    assert row["size"] == "12x4x4"
+    assert row["size"] == "6x2x4"
     assert 0.0 < row["priced_median_ms"] <= row["priced_worst_ms"]
     assert row["exact_decisions"] > 10
     change = 100 * (row["priced_hours"] / row["exact_hours"] - 1)

@@ -150,7 +150,10 @@ def folder(tmp_path: Path) -> Iterator[Folder]:
 GRADUAL = ("pollux", "sia", "equal", "tiresias", "fifo", "gavel")
 
 
-@pytest.mark.parametrize("policy", LIVE)
+@pytest.mark.parametrize(
+    "policy",
+    [pytest.param(p, marks=pytest.mark.slow) if p == "pollux-genetic" else p for p in LIVE],
+)
 def test_whoever_decides_jobs_run_within_the_cluster(folder: Folder, policy: str) -> None:
     """Before they ever ran, with fits, with and without a prediction of their steps."""
     for name, ago, steps in (("a", 1000.0, 50.0), ("b", 900.0, 5.0), ("c", 800.0, None)):
@@ -210,7 +213,7 @@ def test_jobs_get_what_a_policy_gives_and_keep_it_where_nothing_changes(
     assert folder.lines[-1].endswith("as before")
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.lists(st.integers(1, 4), min_size=1, max_size=3),
     st.lists(st.tuples(st.integers(1, 5), st.integers(0, 8), st.floats(30.0, 9000.0)), max_size=5),

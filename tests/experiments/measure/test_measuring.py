@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goodalloc.data.documents.atomic_write import write_atomically
@@ -121,6 +121,7 @@ def test_what_is_measured_is_written_and_fits(tmp_path: Path) -> None:
     np.testing.assert_allclose(last[one_node], left[one_node], rtol=1e-5)
 
 
+@settings(max_examples=20)
 @given(holds=st.integers(1, 120))
 def test_where_memory_ends_is_found_by_bisection(
     tmp_path_factory: pytest.TempPathFactory, holds: int

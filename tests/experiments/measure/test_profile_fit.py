@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, get_args
 
 import numpy as np
@@ -280,6 +281,16 @@ def test_a_profiler_that_saw_nothing_leaves_whole_steps(path: Path) -> None:
         read_measured_profile(other)
 
 
+def test_a_fit_does_not_import_pytorch(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever the command imports when it is carried out."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert main(["fit", str(path), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["errors"]) == 8
+
+
+@pytest.mark.slow
 def test_fitting_needs_no_pytorch(
     path: Path, tmp_path: Path, run_python: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:

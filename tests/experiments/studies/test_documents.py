@@ -128,16 +128,17 @@ def test_a_sample_of_the_studies_gives_the_same_bytes_again(name: str, tmp_path:
     assert (tmp_path / stored.name).read_bytes() == stored.read_bytes()
 
 
-def test_the_first_task_of_a_study_gives_the_first_stored_bytes_again(
+def test_some_tasks_of_a_study_give_their_stored_bytes_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of workloads of the fewest jobs."""
+    """Of workloads of the fewest jobs with the first power: each line is a stored one."""
     monkeypatch.setattr(hesrpt, "JOBS", hesrpt.JOBS[:1])
+    monkeypatch.setattr(hesrpt, "POWERS", hesrpt.POWERS[:1])
     assert main(["reproduce", "hesrpt", "--quick", "--out", str(tmp_path)]) == 0
-    again = (tmp_path / "hesrpt-quick.csv").read_bytes()
+    again = (tmp_path / "hesrpt-quick.csv").read_bytes().splitlines()
     stored = (results_folder("hesrpt") / "hesrpt-quick.csv").read_bytes()
-    assert again.count(b"\n") == 1 + 2 * len(hesrpt.POWERS)
-    assert stored.startswith(again)
+    assert len({*again}) == 1 + 2
+    assert {*again} <= {*stored.splitlines()}
 
 
 @pytest.mark.parametrize(

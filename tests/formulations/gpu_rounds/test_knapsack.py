@@ -31,6 +31,7 @@ from goodalloc.models.round.rules import Rules
 from goodalloc.solvers.exact.brute_force import enumerate_allocations, solve_brute_force
 from goodalloc.solvers.heuristics.knapsack import solve_knapsack
 from goodalloc.solvers.heuristics.sharing import knapsack_replicas
+from tests.support.few import few
 from tests.support.random_instances import random_instance, random_mode_instance
 
 POWERS = (-100.0, -10.0, -2.0, -1.0, -1e-6, 0.0, 0.5, 1.0, 2.0, 10.0, 100.0, math.inf, -math.inf)
@@ -150,11 +151,12 @@ def large_instance(num_jobs: int, most: int, power: float) -> Instance:
     return Instance(Cluster.uniform(num_jobs // 4, 4), jobs, Rules(power=power))
 
 
-def test_ten_thousand_jobs_are_bounded() -> None:
+@pytest.mark.parametrize("jobs", few([1_000, 10_000], 1))
+def test_thousands_of_jobs_are_bounded(jobs: int) -> None:
     """Of 130 choices each, at an awkward power: no lower than with a GPU for every job."""
-    instance = large_instance(10_000, 65, -10.0)
+    instance = large_instance(jobs, 65, -10.0)
     one_each = Allocation.from_placements(
-        [((index // 4, 1),) for index in range(10_000)], instance.cluster.num_nodes
+        [((index // 4, 1),) for index in range(jobs)], instance.cluster.num_nodes
     )
     assert not violations(instance, one_each)
     assert knapsack_bound(instance) >= fitness(instance, one_each)

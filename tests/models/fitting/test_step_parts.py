@@ -93,7 +93,7 @@ def test_two_thirds_of_the_configurations_suffice_where_the_formula_holds() -> N
     sizes = (8, 16, 32, 64, 128, 256)
     whole = steps_of([(1, replicas, atomic, 0) for replicas in (1, 2) for atomic in sizes])
     count, several = 2 * len(sizes), slice(len(sizes), None)
-    for _ in range(30):
+    for _ in range(10):
         noisy = whole._replace(
             pass_time=whole.pass_time * random.lognormal(0.0, 0.05, count),
             step_time=whole.step_time * random.lognormal(0.0, 0.05, count),
@@ -143,7 +143,7 @@ def test_replicas_that_slow_each_other_down_have_a_term() -> None:
     assert fit_step_parts(slower).contention == 0.0
 
 
-@settings(max_examples=15)
+@settings(max_examples=5)
 @given(factor=st.floats(1.5, 4.0))
 def test_parts_count_less_the_larger_their_errors(factor: float) -> None:
     """Waiting that is wrong by a factor moves the fit; with a large error it hardly does."""

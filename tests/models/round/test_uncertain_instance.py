@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goodalloc.data.rounds.benchmark_set import load_benchmark
@@ -27,6 +27,7 @@ def test_without_uncertainty_the_speedups_are_those_of_the_models(view: Any) -> 
     assert speedup_table(robust_instance(TINY, exact)) == pytest.approx(speedup_table(TINY))
 
 
+@settings(max_examples=30)
 @given(st.floats(0.01, 0.5), st.floats(0.0, 0.5), st.integers(0, 1000))
 def test_the_least_speedup_is_at_most_the_mean(step: float, scale: float, seed: int) -> None:
     """And both are among those of the draws: none negative, none of a job on no GPU."""

@@ -49,7 +49,7 @@ def priced(utilities: ColumnUtilities) -> Allocation:
     return place_replicas(utilities, wanted_replicas(utilities).replicas)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     size=sizes,

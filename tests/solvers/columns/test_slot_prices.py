@@ -51,7 +51,7 @@ def priced(utilities: ColumnUtilities, random: np.random.Generator) -> tuple[Slo
     return replace(costs, sizes=sizes), random.exponential(1.0, sizes.size) * sizes
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10_000), jobs=st.integers(1, 4), nodes=st.integers(1, 3), power=powers)
 def test_no_prices_bound_the_cost_above_that_of_the_best_allocation(
     seed: int, jobs: int, nodes: int, power: float

@@ -106,6 +106,7 @@ def test_smaller_jobs_are_moved_together_for_one_that_needs_a_node() -> None:
     assert answer.allocation.job_replicas.tolist() == [1] * 12 + [4]
 
 
+@settings(max_examples=25)
 @given(st.integers(0, 99), st.integers(1, 40), st.integers(1, 4))
 def test_parts_of_a_round_are_the_whole_and_their_answers_obey_its_rules(
     seed: int, jobs: int, parts: int

@@ -45,8 +45,8 @@ def test_enumeration_holds_exactly_what_the_checker_passes(seed: int) -> None:
         [c for c in itertools.product(range(gpus + 1), repeat=shape[0]) if sum(c) <= gpus]
         for gpus in instance.cluster.node_gpus.tolist()
     ]
-    if math.prod(len(column) for column in columns) > 3_000:
-        columns = [column[:: 1 + len(column) // 14] for column in columns]  # a sample
+    if math.prod(len(column) for column in columns) > 1_000:
+        columns = [column[:: 1 + len(column) // 10] for column in columns]  # a sample
     found = enumerate_allocations(instance)
     enumerated = {found.allocation(i).matrix().tobytes() for i in range(len(found.row))}
     for matrix in itertools.product(*columns):

@@ -46,7 +46,7 @@ def test_what_is_sharp_is_the_optimum_of_all_allocations(
         assert found.fitness == pytest.approx(best, rel=1e-10)
 
 
-@settings(max_examples=40)
+@settings(max_examples=12)
 @given(st.integers(0, 9999), st.integers(5, 60), st.sampled_from(POWERS), st.sampled_from(STATES))
 def test_the_programs_come_to_the_same_allocation(
     seed: int, jobs: int, power: float, state: State

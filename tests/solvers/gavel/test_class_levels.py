@@ -32,7 +32,7 @@ def classes(draw: st.DrawFn) -> tuple[Floats, Indices, Indices, list[Indices]]:
     )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(classes(), st.booleans())
 def test_classes_reach_the_level_of_the_program_of_all_jobs(
     drawn: tuple[Floats, Indices, Indices, list[Indices]], interior: bool

@@ -147,7 +147,7 @@ def evolution(instance: Instance) -> Evolution:
     return evolve(instance, seed=3, generations=20)
 
 
-@settings(max_examples=40)
+@settings(max_examples=8)
 @given(
     seed=st.integers(0, 10**6),
     density=st.floats(0.05, 0.9),

@@ -26,7 +26,13 @@ from tests.support.hindsight.tiny_traces import UNIT, tiny_trace
 
 
 def test_searched_prices_prove_more_than_those_for_all_schedules() -> None:
-    """On most tiny traces of one and two types, in rounds of a unit with a restart."""
+    """On a tiny trace of three jobs, in rounds of a unit with a restart."""
+    assert gain(2) > 0.1
+
+
+@pytest.mark.slow
+def test_searched_prices_prove_more_on_most_traces() -> None:
+    """On most tiny traces of one type, in rounds of a unit with a restart."""
     gains = [gain(seed) for seed in range(4)]
     assert np.mean(gains) > 0.01
     assert sum(one > 0.0 for one in gains) >= 3
@@ -52,7 +58,7 @@ def gain(seed: int) -> float:
     return values[1] / values[0] - 1.0
 
 
-@pytest.mark.parametrize("seed", few(range(4), 2))
+@pytest.mark.parametrize("seed", few([2, 0, 1, 3], 1))
 def test_the_gradient_is_that_of_the_cost(seed: int) -> None:
     """By differences, where the cheapest schedule stays the same."""
     problem, bound, rounds = drawn_in_rounds(seed)
@@ -81,7 +87,7 @@ def test_options_below_a_line_between_others_are_left_out() -> None:
 
 def test_with_many_weights_and_after_a_limit_the_prices_stay_as_they_are() -> None:
     """Every weight would have a programme of its own."""
-    problem, bound, rounds = drawn_in_rounds(0)
+    problem, bound, rounds = drawn_in_rounds(2)  # compiled for the gradient
     found = round_prices(problem, bound, rounds, stop=Stop(seconds=1e-9))
     assert found.tolist() == bound.prices.tolist()
     many = tuple(

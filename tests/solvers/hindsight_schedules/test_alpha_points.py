@@ -21,7 +21,7 @@ SEARCH = (Stage(UNIT, (20.0, 5.0), 15),)
 SEEDS = st.integers(0, 10**6)
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(SEEDS, st.sampled_from([0.01, 1.0, 30.0]))
 def test_probabilities_of_the_ends_have_the_sum_one(seed: int, smoothing: float) -> None:
     """And the likeliest end is that of the job's bound."""
@@ -38,7 +38,7 @@ def test_probabilities_of_the_ends_have_the_sum_one(seed: int, smoothing: float)
             assert found.patterns[found.chances.argmax()] == pattern
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(SEEDS)
 def test_a_greater_part_of_the_work_is_never_done_earlier(seed: int) -> None:
     """By the intervals in which jobs end."""
@@ -50,7 +50,7 @@ def test_a_greater_part_of_the_work_is_never_done_earlier(seed: int) -> None:
         assert [found.at(alpha) for alpha in ALPHAS] == found.patterns[ends].tolist()
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(SEEDS)
 def test_the_best_alpha_is_no_worse_than_any_that_was_tried(seed: int) -> None:
     """Whatever the parts."""

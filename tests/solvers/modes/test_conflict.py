@@ -69,7 +69,7 @@ def test_choices_are_placed_or_cut_off_by_conflicts_that_no_allocation_violates(
 def test_a_conflict_is_gone_without_any_one_of_its_jobs() -> None:
     """Against all allocations, where nobody runs yet: a choice anew is told from keeping."""
     checked = 0
-    for seed in SEEDS:
+    for seed in SEEDS[:30]:
         instance = random_mode_instance(seed)
         if instance.current.job.size:
             continue
@@ -91,7 +91,7 @@ def test_a_conflict_is_gone_without_any_one_of_its_jobs() -> None:
 def test_random_choices_do_conflict() -> None:
     """So that the test above says something."""
     conflicts = 0
-    for seed in SEEDS[:10]:
+    for seed in SEEDS[:4]:
         instance = random_mode_instance(seed)
         choices = enumerate_mode_choices(instance, prune=False)
         finder = ConflictFinder(instance, choices, Watch(Stop()))

@@ -148,7 +148,7 @@ def test_the_order_of_jobs_and_nodes_does_not_matter() -> None:
             assert one.fitness == pytest.approx(other.fitness, rel=1e-8)
 
 
-@pytest.mark.parametrize("nodes", few([16, 30], 1))
+@pytest.mark.parametrize("nodes", few([8, 16, 30], 1))
 def test_many_nodes_are_packed_nearly_provably(nodes: int) -> None:
     """A batch for 110 % of the GPUs: within a hundredth of the bound, above both heuristics."""
     machines = draw_machines(nodes)

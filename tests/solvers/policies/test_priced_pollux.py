@@ -53,7 +53,7 @@ def allocation_of(round_: Round, decision: Decision) -> Allocation:
 
 
 @pytest.mark.parametrize("power", [1.0, -1.0, float("-inf")])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(drawn=drawn_jobs)
 def test_its_decisions_keep_the_rules_and_its_bound_holds_for_the_optimum(
     power: float, drawn: list[tuple[int, int, int, int]]

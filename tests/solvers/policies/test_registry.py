@@ -160,7 +160,7 @@ def value(decision: Decision) -> float:
 
 def test_the_genetic_policy_goes_on_from_its_last_population() -> None:
     """With few generations a warm start is no worse than what it left behind."""
-    policy = PolluxGenetic(population=20, generations=10, seed=1)
+    policy = PolluxGenetic(generations=10, seed=1)
     jobs = tuple(active(f"job-{index}") for index in range(4))
     first = policy.decide(round_of(*jobs))
     again = policy.decide(round_of(*jobs, time=3660))

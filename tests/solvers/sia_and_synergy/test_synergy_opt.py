@@ -87,7 +87,7 @@ def test_linear_is_no_less_than_integer_than_tune_than_proportional(instance: In
     assert best.bound >= integer.value - 1e-7
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(instance=ROUNDS)
 def test_opt_is_feasible_and_its_bound_holds(instance: Instance) -> None:
     """The bound is no less than what any of the published policies reaches."""

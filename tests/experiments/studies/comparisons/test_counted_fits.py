@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 def replayed(knowledge: Knowledge) -> Simulator:
     """A replay of few jobs, several of the same application."""
-    workload = [replace(job, application="cifar10", batch_size=128) for job in draw_workload(3)[:6]]
+    workload = [replace(job, application="cifar10", batch_size=128) for job in draw_workload(3)[:4]]
     setting = Setting(Cluster.uniform(2, 4), knowledge=knowledge)
     return Simulator(workload, applications_of(None), make_policy("pollux"), setting)
 

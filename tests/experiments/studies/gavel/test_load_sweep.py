@@ -164,7 +164,7 @@ def test_taking_types_for_equal_lengthens_the_queue_above_its_sustainable_load_m
     workload = GavelWorkload(jobs_per_hour=0.85, replicas=((1, 1.0),))
     most = sustainable_load(rates, workload, (6, 6, 6))
     assert most.blind < 0.85 < most.aware
-    jobs = draw_gavel_jobs(0, 900, rates, workload)
+    jobs = draw_gavel_jobs(0, 600, rates, workload)
     known, blind = (LongReplay(jobs, rates, (6, 6, 6), one, 300).run() for one in (False, True))
     assert float(blind.jct.mean()) > 1.3 * float(known.jct.mean())
 

@@ -217,9 +217,9 @@ def test_gavel_serves_everybody_by_rates() -> None:
 
 def test_rows_of_time_shares_keep_their_laws() -> None:
     """The bisection within 5 %, no part better than the whole, every gap proved."""
-    sharing, steps = gavel_round(16, 1, None)
-    assert (sharing.num_jobs, steps.shape) == (16, (16,))
-    rows = share_rows(16, 1, None)
+    sharing, steps = gavel_round(10, 1, None)
+    assert (sharing.num_jobs, steps.shape) == (10, (10,))
+    rows = share_rows(10, 1, None)
     assert {row.goal for row in rows} == {
         "max-min",
         "makespan",
@@ -302,12 +302,12 @@ def test_tables_and_pictures_are_made_of_small_replays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Types known beside types equal, and every goal by every way."""
-    monkeypatch.setattr(gavel_replay, "QUICK_JOBS", 8)
+    monkeypatch.setattr(gavel_replay, "QUICK_JOBS", 6)
     monkeypatch.setattr(gavel_replay, "LOADS", (60.0, 0.0))
     monkeypatch.setattr(gavel_replay, "GavelWorkload", brief)
-    monkeypatch.setattr(time_share_gap, "QUICK_SIZES", (16,))
+    monkeypatch.setattr(time_share_gap, "QUICK_SIZES", (8,))
     plan = Plan(tmp_path, quick=True)
-    monkeypatch.setattr(gavel_packing, "QUICK_JOBS", 24)
+    monkeypatch.setattr(gavel_packing, "QUICK_JOBS", 12)
     monkeypatch.setattr(gavel_packing, "NODES", 1)
     monkeypatch.setattr(gavel_packing, "LOADS", (60.0,))
     monkeypatch.setattr(gavel_packing, "GavelWorkload", brief)

@@ -132,7 +132,7 @@ def test_reproduce_aiturbo_conditions_writes_a_row_for_every_policy_and_conditio
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two small conditions; a table, a CSV, a picture."""
-    drawn = PsWorkloadOptions(jobs=4, hours=0.2)
+    drawn = PsWorkloadOptions(jobs=3, hours=0.1)
     small = {
         "base": Condition(drawn, PsSetting(2)),
         "apart": Condition(drawn, PsSetting(2, node_gpus=(4, 0))),

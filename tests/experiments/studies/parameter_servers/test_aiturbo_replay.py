@@ -38,7 +38,7 @@ SMALL = PsSetting(nodes=2)
 
 def test_a_row_obeys_the_laws() -> None:
     """Short jobs and long ones make up all; what is a share is one."""
-    workload = ps_workload(1, PsWorkloadOptions(jobs=10, hours=0.3))
+    workload = ps_workload(1, PsWorkloadOptions(jobs=6, hours=0.2))
     found = replay_outcome("optimus", workload, SMALL)
     average = (found.short_jct_hours + found.long_jct_hours) / 2
     assert found.average_jct_hours == pytest.approx(average)
@@ -58,7 +58,7 @@ def test_policies_that_predict_nothing_do_the_same_at_every_share() -> None:
             replay_outcome(policy, ps_workload(2, options), SMALL)
             for options in (
                 PsWorkloadOptions(
-                    jobs=8, hours=0.3, unpredictable=share, told=CONTENDERS[policy].told
+                    jobs=5, hours=0.2, unpredictable=share, told=CONTENDERS[policy].told
                 )
                 for share in (0.0, 1.0)
             )
@@ -101,7 +101,7 @@ def test_the_summary_sets_means_beside_what_is_published() -> None:
 
 def test_a_replay_is_done_once_and_its_folder_holds_no_other(tmp_path: Path) -> None:
     """The second time nothing is written."""
-    task = PsReplay(tmp_path / "one", "fcfs", 50, 0, 5, SMALL)
+    task = PsReplay(tmp_path / "one", "fcfs", 50, 0, 2, SMALL)
     told: list[float] = []
     task.run(told.append)
     numbers = task.folder / RECORD
@@ -111,9 +111,9 @@ def test_a_replay_is_done_once_and_its_folder_holds_no_other(tmp_path: Path) -> 
     assert told == [1.0, 1.0]
     assert task.record().starts_per_job == 1.0
     with pytest.raises(ValueError, match="holds another replay: seed in its"):
-        PsReplay(task.folder, "fcfs", 50, 1, 5, SMALL).run()
+        PsReplay(task.folder, "fcfs", 50, 1, 2, SMALL).run()
     with pytest.raises(ValueError, match=r"holds another replay: .*workload"):
-        PsReplay(task.folder, "optimus", 75, 0, 5, SMALL).run()
+        PsReplay(task.folder, "optimus", 75, 0, 2, SMALL).run()
 
 
 def test_reproduce_aiturbo_replay_writes_a_row_for_every_replay(
@@ -124,7 +124,7 @@ def test_reproduce_aiturbo_replay_writes_a_row_for_every_replay(
     monkeypatch.setattr(aiturbo_replay, "CONTENDERS", kept)
     monkeypatch.setattr(aiturbo_replay, "SHARES", (0, 50))
     monkeypatch.setattr(aiturbo_replay, "NODES", (4,))
-    tiny = PsWorkloadOptions(jobs=6, hours=0.2)
+    tiny = PsWorkloadOptions(jobs=4, hours=0.1)
     monkeypatch.setattr(aiturbo_replay, "PsWorkloadOptions", lambda: tiny)
     monkeypatch.setattr(aiturbo_replay, "PsReplay", partial(PsReplay, drawn=tiny))
     command = ["reproduce", "aiturbo-replay", "--workloads", "3,4", "--out", str(tmp_path)]
@@ -134,7 +134,7 @@ def test_reproduce_aiturbo_replay_writes_a_row_for_every_replay(
     assert {row["workload"] for row in shown} == {3, 4}
     table = pd.read_csv(tmp_path / "aiturbo-replay.csv")
     assert len(table) == 3 * 2 * 2
-    assert set(table["jobs"]) == {6}
+    assert set(table["jobs"]) == {4}
     assert len(list((tmp_path / "replays").iterdir())) == 2 * (2 + 1 + 1)
     assert (tmp_path / "aiturbo-replay.png").read_bytes().startswith(b"\x89PNG")
 

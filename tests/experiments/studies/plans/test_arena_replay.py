@@ -138,14 +138,14 @@ def test_what_a_decision_lacks_is_told_by_the_best_sum() -> None:
 
 def test_the_study_runs_on_drawn_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every policy, both terms; rows, table and figure; records are kept."""
-    monkeypatch.setattr(arena_replay, "QUICK_JOBS", 12)
+    monkeypatch.setattr(arena_replay, "QUICK_JOBS", 6)
     plan = Plan(tmp_path, workloads=(1,), quick=True)
     tasks = ARENA.tasks(plan)
     for task in tasks:
         task.run(lambda _: None)
     rows = ARENA.rows(plan)
     assert len(rows) == len(tasks) == len(POLICIES) + 4
-    assert {row.jobs for row in rows} == {12}
+    assert {row.jobs for row in rows} == {6}
     assert max(row.worst_gap for row in rows) <= 1e-4
     arena = next(row for row in rows if row.policy == "arena")
     assert ratio(rows, arena) == 1.0

@@ -21,6 +21,7 @@ from goodalloc.experiments.studies.sia_and_synergy.type_blind import (
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.policies.pollux import Pollux, PolluxGenetic
+from tests.support.few import few
 from tests.support.replay.replays import SHORT
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def test_the_policy_sees_nothing_of_types() -> None:
     assert job.max_replicas == 4  # as many as there are of the rarest type
 
 
-@pytest.mark.parametrize("policy", [Pollux(), PolluxGenetic(population=10, generations=5)])
+@pytest.mark.parametrize("policy", few([Pollux(), PolluxGenetic(population=10, generations=5)], 1))
 def test_jobs_of_pollux_end_and_run_on_one_type_each(policy: Policy) -> None:
     """Replayed whole, with decisions that the simulator checks."""
     simulator = replay(policy, 0, *SHORT)

@@ -25,9 +25,13 @@ if TYPE_CHECKING:
 
     import pytest
 
+#: One stage of the search, since the bound is compiled anew for the intervals of each.
+ONE_STAGE = ((1.0, (0.1, 0.01)),)
+
 
 def test_no_rule_is_below_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On short queues: a line for each rule, a column for each load."""
+    monkeypatch.setattr(price_search, "STAGES", ONE_STAGE)
     monkeypatch.setattr(price_search, "MOST_STEPS", 10)
     monkeypatch.setattr(allox, "LOADS", (1.5, 3.0))
     monkeypatch.setattr(allox, "JOBS", 20)
@@ -48,8 +52,11 @@ def test_no_rule_is_below_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert len(ax.get_legend_handles_labels()[1]) == len(allox.LINES)
 
 
-def test_a_batch_is_bounded_below_the_least_total_completion_time() -> None:
+def test_a_batch_is_bounded_below_the_least_total_completion_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Of jobs that stay on one machine, which the matching proves; pauses gain little."""
+    monkeypatch.setattr(price_search, "STAGES", ONE_STAGE)
     arrivals = draw_arrivals(1, 40, np.inf)
     best = least_total_completion(UnrelatedMachines.idle(arrivals.times, MACHINES)).bound / 40
     problem = steady_machine_jobs(arrivals, MACHINES)

@@ -20,6 +20,7 @@ from goodalloc.experiments.studies.training.digits_run import HISTORY, DigitsRun
 from goodalloc.experiments.studies.training.digits_training import DigitsJob, Moment, train
 from goodalloc.experiments.support.folder_lock import locked
 from goodalloc.models.adaptation.batch_rules import AdaBatch, FixedBatch, GoodputBatch
+from tests.support.few import few
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,9 +79,12 @@ def test_predicted_efficiency_is_the_harmonic_mean_over_the_training() -> None:
     assert predicted([quiet, noisy], 16) == 1.0
 
 
-def test_efficiency_is_predicted_within_a_tenth_over_eightfold_batches(tmp_path: Path) -> None:
-    """And AdaScale's scale-invariant steps coincide; means over three seeds."""
-    jobs = [DigitsJob(seed=seed, evaluate=64) for seed in range(3)]
+@pytest.mark.parametrize("seeds", few([(1,), (0, 1, 2)], 1))
+def test_efficiency_is_predicted_within_a_tenth_over_eightfold_batches(
+    tmp_path: Path, seeds: tuple[int, ...]
+) -> None:
+    """And AdaScale's scale-invariant steps coincide; means over the seeds."""
+    jobs = [DigitsJob(seed=seed, evaluate=64) for seed in seeds]
     ends: dict[int, list[list[Moment]]] = {}
     for total in (16, 128):
         ends[total] = [
@@ -91,9 +95,9 @@ def test_efficiency_is_predicted_within_a_tenth_over_eightfold_batches(tmp_path:
     measured = [before[-1].examples / run[-1].examples for before, run in pairs]
     guessed = [predicted(before, 128) for before, _ in pairs]
     assert sum(guessed) / sum(measured) == pytest.approx(1.0, abs=0.1)
-    assert 0.4 < sum(measured) / 3 < 0.6
+    assert 0.4 < sum(measured) / len(seeds) < 0.6
     steps = [run[-1].scale_invariant_steps / before[-1].steps for before, run in pairs]
-    assert sum(steps) / 3 == pytest.approx(1.0, abs=0.05)
+    assert sum(steps) / len(seeds) == pytest.approx(1.0, abs=0.05)
 
 
 def test_a_training_is_done_once_and_what_it_left_is_checked(tmp_path: Path) -> None:
@@ -135,7 +139,7 @@ def test_the_table_of_efficiencies_has_a_row_for_every_case_and_batch_size(
     hopeless = case._replace(rate=0.001)
     monkeypatch.setattr(digits_efficiency, "QUICK", (case, hopeless))
     monkeypatch.setattr(digits_efficiency, "SCALES", (1, 2))
-    monkeypatch.setattr(digits_efficiency, "QUICK_SEEDS", 2)
+    monkeypatch.setattr(digits_efficiency, "QUICK_SEEDS", 1)
     monkeypatch.setattr(digits_efficiency, "EPOCHS", 5)
     monkeypatch.setattr(digits_efficiency, "DigitsJob", partial(DigitsJob, target=0.3))
     plan = Plan(tmp_path, quick=True)
@@ -150,10 +154,10 @@ def test_the_table_of_efficiencies_has_a_row_for_every_case_and_batch_size(
     ]
     assert rows[0].measured.mean == rows[0].predicted.mean == 1.0
     assert 0.7 < rows[1].measured.mean < 1.0
-    assert [row.reached for row in rows] == [2, 2, 0, 0]
+    assert [row.reached for row in rows] == [1, 1, 0, 0]
     assert rows[3].measured is rows[3].error is NO_ESTIMATE
     shown = DIGITS_EFFICIENCY.shown(rows)
-    assert [row["reached"] for row in shown] == ["2 of 2", "0 of 2"]
+    assert [row["reached"] for row in shown] == ["1 of 1", "0 of 1"]
     assert len(DIGITS_EFFICIENCY.plot(plan, rows).axes) == 3
     assert DIGITS_EFFICIENCY.source(plan)["truth"] == "training"
 
@@ -172,6 +176,7 @@ def test_adaptive_batches_are_compared_with_the_best_and_the_median_fixed_one(
     )
     monkeypatch.setattr(adaptive_batch, "CONTENDERS", contenders)
     monkeypatch.setattr(adaptive_batch, "ADAPTIVE", ("goodput", "CABS"))
+    monkeypatch.setattr(adaptive_batch, "PROFILED", (16, 256))
     monkeypatch.setattr(adaptive_batch, "JOB", adaptive_batch.JOB._replace(target=2.0))
     plan = Plan(tmp_path, quick=True)
     tasks = ADAPTIVE_BATCH.tasks(plan)
