@@ -74,8 +74,8 @@ def solve_columns(columns: RoundColumns) -> ColumnAnswer:
     The cluster counts as one pool of GPUs for the bound (the multiple-choice knapsack), which is
     nearly always tight where jobs are many: what remains is the gap of the packing. Where that is
     more than `CLOSE`, slots of nodes have prices (`slot_search.py`).
-    The rule between equally good allocations (`exact/ties.py`) does not hold here: it asks for proofs
-    of optima, of which there are none at this size.
+    The rule between equally good allocations (`exact/ties.py`) does not hold here: it needs a
+    proved optimum, and there is hardly any at this size.
 
     Parameters
     ----------
