@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
+import platform
 from pathlib import Path
 
 #: Environment variable of the folder of the cache.
@@ -12,16 +14,32 @@ CACHE = "JAX_COMPILATION_CACHE_DIR"
 #: Environment variable of the least compilation time, in seconds, of cached programs.
 LEAST = "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"
 
+#: Where Linux tells the features of its processors, and how their line begins on x86 and Arm.
+PROCESSORS = Path("/proc/cpuinfo")
+FEATURES = ("flags", "Features")
+
 
 def compilation_cache() -> dict[str, str]:
     """Return the environment variables that turn the cache on; those that are set take precedence.
 
-    They are empty if the folder cannot be made.
+    Machines whose processors differ have different folders, as they may share a home, and what is
+    compiled for one may end another with an illegal instruction. The variables are none if the
+    folder cannot be made.
     """
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(Path.home(), ".cache")
     with contextlib.suppress(OSError):
-        folder = Path(cache) / "goodalloc" / "jax"
+        folder = Path(cache) / "goodalloc" / "jax" / _processor()
         folder.mkdir(parents=True, exist_ok=True)
         wanted = {CACHE: str(folder), LEAST: "0.1"}
         return {name: os.environ.get(name, value) for name, value in wanted.items()}
     return {}
+
+
+def _processor() -> str:
+    """Return a name that processors share which have the same features."""
+    with contextlib.suppress(OSError), PROCESSORS.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            if line.startswith(FEATURES):
+                features = " ".join(sorted(line.partition(":")[2].split()))
+                return hashlib.sha256(features.encode()).hexdigest()[:12]
+    return platform.machine() or "unknown"

@@ -167,7 +167,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Fitted:
             fits.submit([])
             assert not fits.busy
             fits.submit(TABLE)
-            deadline = time.monotonic() + 60.0
+            deadline = time.monotonic() + 180.0
             while found is None and time.monotonic() < deadline:
                 time.sleep(0.02)
                 found = fits.collect()
