@@ -37,7 +37,7 @@ HEURISTIC = (GENETIC, "greedy", "local_search", "knapsack", "convex")
 ROUNDING = 1e-12
 
 
-@pytest.mark.parametrize("first", range(0, 60, 20))
+@pytest.mark.parametrize("first", few(range(0, 60, 10), 3))
 def test_exact_solvers_agree_with_enumeration(first: int) -> None:
     """A sample: the optimum, its proof and the relaxations' bounds on random instances."""
     for seed in range(first, first + 10):

@@ -9,6 +9,7 @@ from inspect import getdoc, isclass, isfunction
 
 import pytest
 
+from tests.support.few import slow_where
 from tests.support.house import modules
 
 #: Packages in which every function has an example (the five of the top: every class, too).
@@ -148,10 +149,7 @@ def test_every_entry_point_has_an_example(package: str) -> None:
     assert not [name for name, value in wanted.items() if ">>> " not in (getdoc(value) or "")]
 
 
-@pytest.mark.parametrize(
-    "module",
-    [pytest.param(one, marks=pytest.mark.slow) if one in SLOW else one for one in EXAMPLES],
-)
+@pytest.mark.parametrize("module", slow_where(EXAMPLES, SLOW.__contains__))
 def test_examples_do_what_they_show(
     module: str, tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,7 @@ from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.solvers.policies.policy import Decision
 from goodalloc.solvers.policies.policy_table import POLICIES, PolicyOptions
 from tests.support import launched_program
+from tests.support.few import slow_where
 from tests.support.launched_program import CHECKPOINT_STEPS, EXAMPLES, TOTAL
 from tests.support.replay.waiting import eventually
 
@@ -150,10 +151,7 @@ def folder(tmp_path: Path) -> Iterator[Folder]:
 GRADUAL = ("pollux", "sia", "equal", "tiresias", "fifo", "gavel")
 
 
-@pytest.mark.parametrize(
-    "policy",
-    [pytest.param(p, marks=pytest.mark.slow) if p == "pollux-genetic" else p for p in LIVE],
-)
+@pytest.mark.parametrize("policy", slow_where(LIVE, "pollux-genetic".__eq__))
 def test_whoever_decides_jobs_run_within_the_cluster(folder: Folder, policy: str) -> None:
     """Before they ever ran, with fits, with and without a prediction of their steps."""
     for name, ago, steps in (("a", 1000.0, 50.0), ("b", 900.0, 5.0), ("c", 800.0, None)):
@@ -181,11 +179,7 @@ def test_the_shortest_goes_first_by_the_steps_that_users_predict(folder: Folder)
 
 @pytest.mark.parametrize(
     "policy",
-    [
-        pytest.param(p, marks=pytest.mark.slow) if "genetic" in p else p
-        for p in LIVE
-        if p.startswith(GRADUAL)
-    ],
+    slow_where((p for p in LIVE if p.startswith(GRADUAL)), lambda p: "genetic" in p),
 )
 def test_jobs_get_what_a_policy_gives_and_keep_it_where_nothing_changes(
     folder: Folder, policy: str

@@ -24,13 +24,11 @@ from goodalloc.experiments.studies.parameter_servers.simulator import PsSimulato
 from goodalloc.models.parameter_servers import PsConfiguration
 from goodalloc.solvers.interface import Stop
 from goodalloc.solvers.parameter_servers import PsAiturbo, share_between_nodes
-from goodalloc.solvers.steady_jobs import price_search, steady_jobs_bound
+from goodalloc.solvers.steady_jobs import steady_jobs_bound
+from tests.support.hindsight.one_stage import search_in_one_stage
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-#: One stage of the search, since the bound is compiled anew for the intervals of each.
-ONE_STAGE = ((1.0, (0.1, 0.01)),)
 
 
 @pytest.mark.parametrize("most_cores", [6, 16])
@@ -71,7 +69,7 @@ def test_no_replay_is_below_the_bound(
     gpus: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of few jobs on few nodes, with GPUs on all of them or on one."""
-    monkeypatch.setattr(price_search, "STAGES", ONE_STAGE)
+    search_in_one_stage(monkeypatch, coarseness=1.0)
     setting = PsSetting(nodes=3, node_gpus=gpus)
     options = replace(PsWorkloadOptions(), jobs=6)
     jobs = ps_workload(1, options)
@@ -88,7 +86,7 @@ def test_the_bound_of_a_crowded_workload_is_above_the_time_of_the_jobs_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Eight jobs that come within minutes to one node."""
-    monkeypatch.setattr(price_search, "STAGES", ONE_STAGE)
+    search_in_one_stage(monkeypatch, coarseness=1.0)
     setting, options = PsSetting(nodes=1), replace(PsWorkloadOptions(), jobs=8, mean_gap=60.0)
     problem = steady_pods_jobs(ps_workload(1, options), setting)
     assert steady_jobs_bound(problem, 2400.0, Stop(iterations=20)).value > 1.05 * problem.lone_value

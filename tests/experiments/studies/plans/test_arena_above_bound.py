@@ -18,17 +18,15 @@ from goodalloc.experiments.studies.plans.arena_above_bound import (
 from goodalloc.experiments.studies.plans.arena_replay import cluster_of
 from goodalloc.solvers.interface import Stop
 from goodalloc.solvers.steady_jobs import price_search, steady_jobs_bound
+from tests.support.hindsight.one_stage import search_in_one_stage
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: One stage of the search, since the bound is compiled anew for the intervals of each.
-ONE_STAGE = ((2.0, (0.1, 0.01)),)
-
 
 def test_no_policy_is_below_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a drawn workload on few GPUs; the figure has a mark for every policy."""
-    monkeypatch.setattr(price_search, "STAGES", ONE_STAGE)
+    search_in_one_stage(monkeypatch, coarseness=2.0)
     monkeypatch.setattr(price_search, "MOST_STEPS", 10)
     monkeypatch.setattr(arena_replay, "QUICK_JOBS", 15)
     plan = Plan(tmp_path, quick=True, workloads=(1,))
@@ -81,7 +79,7 @@ def test_the_bound_of_a_crowded_trace_is_above_the_time_of_the_jobs_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Sixty jobs an hour on few GPUs."""
-    monkeypatch.setattr(price_search, "STAGES", ONE_STAGE)
+    search_in_one_stage(monkeypatch, coarseness=2.0)
     times, cluster = shipped_plan_times(), cluster_of(("a100", "a40"), share=40)
     jobs = draw_plan_jobs(3, 8, times, cluster.node_gpus, jobs_per_hour=60.0)
     problem = steady_plan_jobs(times, cluster, jobs)

@@ -18,17 +18,15 @@ from goodalloc.experiments.studies.steady_jobs.load_above_bound import (
     steady_gavel_jobs,
 )
 from goodalloc.solvers.steady_jobs import price_search
+from tests.support.hindsight.one_stage import search_in_one_stage
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: One stage of the search, since the bound is compiled anew for the intervals of each.
-ONE_STAGE = ((4.0, (0.1, 0.01)),)
-
 
 def test_neither_policy_is_below_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of few jobs on few GPUs; a row for each load, and a panel for each trace."""
-    monkeypatch.setattr(price_search, "STAGES", ONE_STAGE)
+    search_in_one_stage(monkeypatch, coarseness=4.0)
     monkeypatch.setattr(price_search, "MOST_STEPS", 10)
     monkeypatch.setattr(load_sweep, "QUICK", Size(8, 8, 12, 24, 80, 1))
     monkeypatch.setattr(load_sweep, "QUICK_LOADS", {"single": (3.0,), "multiple": (2.5,)})

@@ -19,19 +19,17 @@ from goodalloc.models.classical.unrelated_machines import UnrelatedMachines
 from goodalloc.solvers.classical.matching import least_total_completion
 from goodalloc.solvers.interface import Stop
 from goodalloc.solvers.steady_jobs import price_search, steady_jobs_bound
+from tests.support.hindsight.one_stage import search_in_one_stage
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pytest
 
-#: One stage of the search, since the bound is compiled anew for the intervals of each.
-ONE_STAGE = ((1.0, (0.1, 0.01)),)
-
 
 def test_no_rule_is_below_the_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On short queues: a line for each rule, a column for each load."""
-    monkeypatch.setattr(price_search, "STAGES", ONE_STAGE)
+    search_in_one_stage(monkeypatch, coarseness=1.0)
     monkeypatch.setattr(price_search, "MOST_STEPS", 10)
     monkeypatch.setattr(allox, "LOADS", (1.5, 3.0))
     monkeypatch.setattr(allox, "JOBS", 20)
@@ -56,7 +54,7 @@ def test_a_batch_is_bounded_below_the_least_total_completion_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of jobs that stay on one machine, which the matching proves; pauses gain little."""
-    monkeypatch.setattr(price_search, "STAGES", ONE_STAGE)
+    search_in_one_stage(monkeypatch, coarseness=1.0)
     arrivals = draw_arrivals(1, 40, np.inf)
     best = least_total_completion(UnrelatedMachines.idle(arrivals.times, MACHINES)).bound / 40
     problem = steady_machine_jobs(arrivals, MACHINES)
