@@ -36,7 +36,7 @@ PAGES = {
     "replay": (
         ("simulate --policies pollux,tiresias --load 0.5 --out days",),
         "view days",
-        1440,
+        1950,
     ),
     "library": (
         ("library run --solver greedy --name mine --core --without modes --out submission",),

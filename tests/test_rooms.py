@@ -92,6 +92,7 @@ ROOMS = {
         "reporting",
         "verification",
         "checkpoints",
+        "placements",
         "tasks",
         "agent",
         "measure",

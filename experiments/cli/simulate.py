@@ -19,11 +19,13 @@ from goodalloc.experiments.cli.output import (
 )
 from goodalloc.experiments.cli.replay import cluster_of, run_with_progress, workload_of
 from goodalloc.experiments.cli.replay_arguments import DEFAULT_POLICIES
+from goodalloc.experiments.placements.placements_file import PLACEMENTS, writing_placements
 from goodalloc.experiments.replay.replay_conditions import MeasurementNoise, Outage, Setting
 from goodalloc.experiments.replay.replay_task import ReplayTask
 from goodalloc.experiments.reporting.report import for_machines, text_table
 from goodalloc.experiments.studies.hindsight.known_task import KnownTask
 from goodalloc.experiments.support.extras import require_extra
+from goodalloc.experiments.topology.tree_replay import TreeReplay
 from goodalloc.solvers.policies.policy import Terms
 from goodalloc.solvers.policies.registry import make_policy
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from goodalloc.experiments.hindsight.known_replay import Foresight
+    from goodalloc.solvers.policies.policy import Policy
 
 #: Policies that know more than a scheduler can, and what each of them knows.
 FORESIGHT: Mapping[str, Foresight] = {
@@ -75,8 +78,8 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
         ),
     )
     traces = None if arguments.traces is None else str(Path(arguments.traces).absolute())
-    tasks = [
-        ReplayTask(
+    tasks: list[ReplayTask] = [
+        PlacedReplay(
             folder=Path(arguments.out).absolute() / name.replace(":", "."),
             policy=name,
             workload=workload,
@@ -142,8 +145,16 @@ def require_policies(names: Sequence[str]) -> None:
             make_policy(name)
 
 
+class PlacedReplay(ReplayTask):
+    """Replay that also writes its placements: mixin for `ReplayTask` and its kinds."""
+
+    def made_policy(self) -> Policy:
+        """Return the policy, which writes its placements to the folder of the replay."""
+        return writing_placements(super().made_policy(), self.folder / PLACEMENTS)
+
+
 @dataclass(frozen=True)
-class ForesightTask(KnownTask):
+class ForesightTask(PlacedReplay, KnownTask):
     """Replay under a policy with foresight, by its name here; see `KnownTask`."""
 
     @property
@@ -151,6 +162,10 @@ class ForesightTask(KnownTask):
         """What the policy is told, and who chooses the batch sizes."""
         own = self.setting.batch_sizes
         return Terms("true remaining", "adaptive" if own == "policy" else own)
+
+
+class PlacedTreeReplay(PlacedReplay, TreeReplay):
+    """Replay on a tree that also writes its placements."""
 
 
 def with_foresight(task: ReplayTask) -> ReplayTask:
@@ -198,8 +213,7 @@ def on_tree(tasks: Sequence[ReplayTask], tree: str) -> list[ReplayTask]:
         If the file is malformed or does not suit cluster and jobs, or a policy cannot decide on the
         tree.
     """
-    from goodalloc.data.topology.topology_file import read_wishes  # few replays need these
-    from goodalloc.experiments.topology.tree_replay import TreeReplay
+    from goodalloc.data.topology.topology_file import read_wishes  # few replays need it
 
     cluster, jobs = tasks[0].setting.cluster, [job.name for job in tasks[0].workload]
     wishes = read_wishes(tree, cluster, jobs)
@@ -207,7 +221,7 @@ def on_tree(tasks: Sequence[ReplayTask], tree: str) -> list[ReplayTask]:
     for task in tasks:
         if task.policy.partition("@")[0] in FORESIGHT:
             raise ValueError(f"Policy '{task.policy}' knows no tree; expected none with it.")
-        replay = TreeReplay(**vars(task), wishes=wishes)
+        replay = PlacedTreeReplay(**vars(task), wishes=wishes)
         replay.made_policy()  # refuses unknown names before anything is written
         found.append(replay)
     return found

@@ -1,31 +1,35 @@
-"""Page of replays side by side: who held how many GPUs when, the queue, goodput and gaps."""
+"""Page of replays side by side: who held which GPUs when, the queue, goodput and gaps."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from goodalloc.experiments.pages.gpus_over_time import (
+    BARS,
+    FADED,
+    gpus_picture,
+    select_jobs_together,
+)
 from goodalloc.experiments.pages.page_parts import (
     WIDTH,
     heading,
     new_figure,
     note,
     page,
-    read_frame,
     shown_number,
     table,
 )
+from goodalloc.experiments.pages.replay_files import held_by_jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
+    from goodalloc.experiments.pages.replay_files import Replayed
+    from goodalloc.experiments.placements.gpus_held import Held
     from goodalloc.models.support.array_types import Floats
-
-#: Files of a replay.
-JOBS, ROUNDS, SAMPLES = "jobs.csv", "rounds.csv", "samples.csv"
 
 #: Lightness of a job's bar by its GPUs: each for twice as many as the one before, from 1.
 SHADES = ("#a9cbea", "#86b0d8", "#6093c4", "#3f78ae", "#20578b", "#0f3a63", "#061f38")
@@ -56,50 +60,26 @@ COLUMNS = {
     "attained_service": "GPU seconds",
 }
 
+#: What the pictures tell of the GPUs of a node, with the placements and without.
+WHICH = (
+    "Second picture: a row is a GPU, and neighbouring rows are those of a node; a bar is the time "
+    "in which a job held one or several. A bar of half the height is a job on GPUs of another one. "
+    "GPUs of a node are alike: decisions say how many of them a job gets, and the picture leaves "
+    "it those that it has."
+)
+HOW_MANY = (
+    "Where the picture of the GPUs is missing, the replay did not write placements, or too many to "
+    "draw: the bars tell how many GPUs a job held, not which."
+)
+
+#: Most bars of GPUs on a page, whose file would become too large.
+MOST_BARS = 45_000
+
 #: Least gap, in per cent, that is told apart from rounding.
 LEAST_GAP = 1e-4
 
 #: Axes reach at least this far, so that gaps that are nothing but rounding look like nothing.
 LEAST_TOP = 0.01
-
-
-class Replayed(NamedTuple):
-    """Records of a replay.
-
-    Attributes
-    ----------
-    jobs, rounds, samples
-        Its tables, as `goodalloc simulate` writes them.
-    """
-
-    jobs: pd.DataFrame
-    rounds: pd.DataFrame
-    samples: pd.DataFrame
-
-
-def read_replay(folder: Path) -> Replayed:
-    """Read the records of a replay.
-
-    Raises
-    ------
-    ValueError
-        If a file is missing, or lacks a column.
-    """
-    wanted = {
-        JOBS: ("job", "application", "submission", "start", "completion", "jct", "restarts"),
-        ROUNDS: ("time", "active_jobs", "running_jobs", "allocated_gpus"),
-        SAMPLES: ("time", "job", "gpus", "restarts"),
-    }
-    found = []
-    for name, columns in wanted.items():
-        path = folder / name
-        if not path.is_file():
-            raise ValueError(
-                f"Folder '{folder}' has no {name}; expected a replay that `goodalloc simulate` "
-                "wrote."
-            )
-        found.append(read_frame(path, columns))
-    return Replayed(*found)
 
 
 def bars(replayed: Replayed) -> pd.DataFrame:
@@ -112,7 +92,7 @@ def bars(replayed: Replayed) -> pd.DataFrame:
     replayed
         The records.
     """
-    jobs = replayed.jobs.sort_values("submission", kind="stable")
+    jobs = _in_order(replayed)
     place = {name: index for index, name in enumerate(jobs["job"])}
     ends = dict(zip(jobs["job"], jobs["completion"], strict=True))
     samples = replayed.samples.sort_values(["job", "time"], kind="stable")
@@ -138,6 +118,11 @@ def bars(replayed: Replayed) -> pd.DataFrame:
     return frame[(frame["gpus"] > 0) & (frame["row"] >= 0)].reset_index(drop=True)
 
 
+def _in_order(replayed: Replayed) -> pd.DataFrame:
+    """Return the jobs in order of submission."""
+    return replayed.jobs.sort_values("submission", kind="stable")
+
+
 def rounds_and_idleness(replayed: Replayed) -> pd.DataFrame:
     """Return the rounds, with a row of zeros wherever no job is left.
 
@@ -149,7 +134,7 @@ def rounds_and_idleness(replayed: Replayed) -> pd.DataFrame:
     replayed
         The records.
     """
-    jobs = replayed.jobs.sort_values("submission", kind="stable")
+    jobs = _in_order(replayed)
     end = jobs["completion"].fillna(np.inf).to_numpy(dtype=float)
     last_end = np.maximum.accumulate(end)
     next_submission = np.append(jobs["submission"].to_numpy(dtype=float)[1:], np.inf)
@@ -196,7 +181,14 @@ def replay_page(replays: Mapping[str, Replayed]) -> str:
     shared = Range1d(start=0.0, end=last * 1.01 if np.isfinite(last) else 1.0)
     width = (WIDTH - TOOLS) // min(len(replays), 3)
     tops = {column: _top(column, replays) for column in CURVES}
-    columns = [_column(name, one, width, shared, tops) for name, one in replays.items()]
+    found = {name: held_by_jobs(one) for name, one in replays.items()}
+    most = MOST_BARS // len(replays)
+    held = {name: bars if len(bars) <= most else [] for name, bars in found.items()}
+    columns = [_column(name, one, held[name], width, shared, tops) for name, one in replays.items()]
+    for column, drawn in zip(columns, held.values(), strict=True):
+        if any(held.values()) and not drawn:
+            column.insert(1, None)
+    select_jobs_together([ax for column in columns for ax in column if ax is not None])
     depth = max(map(len, columns))
     grid = [
         [column[row] if row < len(column) else None for column in columns] for row in range(depth)
@@ -213,10 +205,14 @@ def replay_page(replays: Mapping[str, Replayed]) -> str:
     told = (
         "A line is a job from submission to completion, in order of submission; a bar is the time "
         "in which it held GPUs, the darker the more, and a gap or a change of shade is a restart. "
-        "The bars tell how many GPUs a job held, not which. All pictures share the axis of time, "
-        "and those in a row that of values: drag to magnify, reset with the button at the side."
+        "Click a bar to mark its job in all pictures, and beside the bars to mark none. All "
+        "pictures share the axis of time, and those in a row that of values: drag to magnify, "
+        "reset with the button at the side."
     )
-    parts: list[Any] = [heading(title, facts), note(told), _shades()]
+    parts: list[Any] = [heading(title, facts), note(told)]
+    parts += [note(WHICH)] if any(held.values()) else []
+    parts += [] if all(held.values()) else [note(HOW_MANY)]
+    parts.append(_shades())
     parts.append(gridplot(grid, merge_tools=True, toolbar_location="right"))
     if len(replays) > 1:
         parts += [note("Hours from submission to completion:"), table(_beside(replays))]
@@ -264,10 +260,18 @@ def _top(column: str, replays: Mapping[str, Replayed]) -> float:
 
 
 def _column(
-    name: str, replayed: Replayed, width: int, shared: Any, tops: Mapping[str, float]
+    name: str,
+    replayed: Replayed,
+    held: Sequence[Held],
+    width: int,
+    shared: Any,
+    tops: Mapping[str, float],
 ) -> list[Any]:
     """Return the pictures of a replay, one above the other."""
     found = [_jobs_picture(name, replayed, width, shared)]
+    if held:
+        order = {job: row for row, job in enumerate(_in_order(replayed)["job"])}
+        found.append(gpus_picture(held, order, replayed.cluster, width, shared))
     rounds = rounds_and_idleness(replayed)
     hours = rounds["time"].to_numpy(dtype=float) / 3600.0
     for column, title in CURVES.items():
@@ -308,9 +312,9 @@ def _steps(ax: Any, hours: Floats, values: Floats, colour: str) -> None:
 
 def _jobs_picture(name: str, replayed: Replayed, width: int, shared: Any) -> Any:
     """Return the picture of the jobs over time."""
-    from bokeh.models import ColumnDataSource, HoverTool
+    from bokeh.models import ColumnDataSource, HoverTool, TapTool
 
-    jobs = replayed.jobs.sort_values("submission", kind="stable")
+    jobs = _in_order(replayed)
     count = len(jobs)
     height = int(min(max(260, 4 * count), 620))
     ax = new_figure(name, width, height, x_range=shared, y_range=(count + 0.5, -1.5))
@@ -332,7 +336,7 @@ def _jobs_picture(name: str, replayed: Replayed, width: int, shared: Any) -> Any
             "begin": held["begin"].to_numpy(dtype=np.float32),
             "end": held["end"].to_numpy(dtype=np.float32),
             "gpus": held["gpus"].to_numpy(dtype=np.int32),
-            "job": held["job"].to_numpy(),
+            "job": held["job"].tolist(),
             "shade": np.array(SHADES)[level],
         }
     )
@@ -342,11 +346,13 @@ def _jobs_picture(name: str, replayed: Replayed, width: int, shared: Any) -> Any
         top="top",
         bottom="bottom",
         source=source,
+        name=BARS,
         fill_color="shade",
         line_color=None,
+        nonselection_fill_alpha=FADED,
     )
     tips = [("job", "@job"), ("GPUs", "@gpus"), ("hours", "@begin{0.00} to @end{0.00}")]
-    ax.add_tools(HoverTool(renderers=[drawn], tooltips=tips))
+    ax.add_tools(HoverTool(renderers=[drawn], tooltips=tips), TapTool(renderers=[drawn]))
     ax.yaxis.axis_label = "jobs, in order of submission"
     ax.grid.visible = False
     return ax

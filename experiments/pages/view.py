@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from goodalloc.data.rounds import read_round
 from goodalloc.experiments.pages.gap_profiles import GAPS, gap_page, read_gaps
 from goodalloc.experiments.pages.gpus_of_nodes import round_page
-from goodalloc.experiments.pages.jobs_over_time import JOBS, SAMPLES, read_replay, replay_page
+from goodalloc.experiments.pages.jobs_over_time import replay_page
+from goodalloc.experiments.pages.replay_files import JOBS, SAMPLES, read_replay
 from goodalloc.models.support.validation import did_you_mean
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import re
+import subprocess
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +26,7 @@ from goodalloc.experiments.pages.gap_profiles import (
     read_gaps,
 )
 from goodalloc.experiments.pages.gpus_of_nodes import job_changes, round_page
-from goodalloc.experiments.pages.jobs_over_time import (
-    Replayed,
-    bars,
-    read_replay,
-    replay_page,
-    rounds_and_idleness,
-)
+from goodalloc.experiments.pages.jobs_over_time import bars, replay_page, rounds_and_idleness
 from goodalloc.experiments.pages.page_parts import (
     MOST_ROWS,
     WIDEST,
@@ -42,7 +37,9 @@ from goodalloc.experiments.pages.page_parts import (
     shown_number,
     table,
 )
+from goodalloc.experiments.pages.replay_files import Replayed, read_replay
 from goodalloc.experiments.pages.view import view
+from goodalloc.experiments.placements.placements_file import Change
 from goodalloc.models import Allocation, Cluster, Instance, Job
 from goodalloc.solvers import solve
 from tests.support.few import few
@@ -86,10 +83,22 @@ def replayed(jobs: int = 3, rounds: int = 5) -> Replayed:
     return Replayed(frame, pd.DataFrame(columns), pd.DataFrame(samples))
 
 
+def placed(jobs: int = 3, rounds: int = 5) -> Replayed:
+    """Return the same with the placements, every job on a node of its own."""
+    changes = tuple(
+        Change(60.0 * step, f"job{job}", ((job, step),), "")
+        for step in (1, 2)
+        for job in range(jobs)
+    )
+    records = replayed(jobs, rounds)
+    return records._replace(changes=changes, cluster=Cluster.uniform(jobs, 2))
+
+
 def write_replay(folder: Path, records: Replayed) -> None:
     """Write records as a replay does."""
     folder.mkdir(parents=True)
-    for name, frame in records._asdict().items():
+    for name, frame in zip(("jobs", "rounds", "samples"), records, strict=False):
+        assert isinstance(frame, pd.DataFrame)
         frame.to_csv(folder / f"{name}.csv", index=False)
 
 
@@ -178,8 +187,80 @@ def test_replays_stand_side_by_side() -> None:
     text = replay_page({"pollux": replayed(), "tiresias": replayed()})
     assert "tiresias (h)" in text
     assert "how many GPUs a job held, not which" in text
+    assert "GPUs of every node" not in text
     with pytest.raises(ValueError, match="expected at least one"):
         replay_page({})
+
+
+def test_pages_of_replays_tell_which_gpus_a_job_held() -> None:
+    """Where the placements were written; the page of one without them says so."""
+    text = replay_page({"pollux": placed()})
+    assert "GPUs of every node" in text
+    assert "node-2" in text
+    assert "not which" not in text
+    mixed = replay_page({"pollux": placed(), "older": replayed()})
+    assert "GPUs of every node" in mixed
+    assert "many GPUs a job held, not which" in mixed
+
+
+#: Script that selects a bar of a page as a click does, then none, and tells how many bars of how
+#: many jobs are selected in every picture.
+CLICK = """
+<script>
+const later = () => new Promise((resolve) => setTimeout(resolve, 1500));
+window.addEventListener("load", async () => {
+    await later();
+    const models = [...Bokeh.documents[0]._all_models.values()];
+    const bars = models.filter((one) => one.type === "GlyphRenderer" && one.name === "bars");
+    const sources = bars.map((one) => one.data_source);
+    const counts = () => sources.map((source) => {
+        const jobs = source.selected.indices.map((bar) => source.data.job[bar]);
+        return [jobs.length, new Set(jobs).size];
+    });
+    sources[0].selected.indices = [0];
+    await later();
+    const one = counts();
+    sources[1].selected.indices = [];
+    await later();
+    document.body.dataset.said = JSON.stringify([one, counts()]);
+});
+</script>
+"""
+
+
+def test_a_click_on_a_bar_marks_the_job_in_every_picture(tmp_path: Path) -> None:
+    """And a click beside the bars none."""
+    browser = screenshots().browser()
+    if browser is None:
+        pytest.skip("needs the browser Chromium")
+    page = tmp_path / "page.html"
+    text = replay_page({"pollux": placed(), "tiresias": placed()})
+    page.write_text(CLICK.join(text.rsplit("</body>", 1)), encoding="utf-8")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000"]
+    command = [browser, *options, "--dump-dom", page.as_uri()]
+    drawn = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    assert 'data-said="[[[2,1],[2,1],[2,1],[2,1]],[[0,0],[0,0],[0,0],[0,0]]]"' in drawn
+
+
+def test_pages_of_too_many_placements_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rather than become too large: a page of several replays holds as many bars as one of one."""
+    monkeypatch.setattr("goodalloc.experiments.pages.jobs_over_time.MOST_BARS", 6)
+    assert "GPUs of every node" in replay_page({"pollux": placed()})
+    text = replay_page({"pollux": placed(), "tiresias": placed()})
+    assert "GPUs of every node" not in text
+    assert "too many to draw" in text
+
+
+def test_descriptions_without_a_cluster_are_refused(tmp_path: Path) -> None:
+    """In one sentence; without a description the nodes are those that were used."""
+    folder = tmp_path / "pollux"
+    write_replay(folder, replayed())
+    assert read_replay(folder).cluster is None
+    (folder / "replay.json").write_text('{"cluster": {"groups": [{"name": "a"}]}}')
+    with pytest.raises(ValueError, match=r"replay\.json' has no cluster .*; expected the file"):
+        read_replay(folder)
+    found = replay_page({"pollux": placed()._replace(cluster=None)})
+    assert "node-2" in found
 
 
 def test_the_page_of_a_comparison_names_the_solvers() -> None:
@@ -274,8 +355,8 @@ def page_of(kind: str, submitted: Path) -> str:
     if kind == "library of all rounds":
         return rank_page(all_runs(), list(library_rounds()))
     if kind == "replay":
-        return replay_page({"pollux": replayed()})
-    many = replayed(jobs=2000 if kind.endswith("of 2,000 jobs") else 3, rounds=12)
+        return replay_page({"pollux": placed()})
+    many = placed(jobs=2000 if kind.endswith("of 2,000 jobs") else 3, rounds=12)
     return replay_page({"pollux": many, "tiresias": many})
 
 

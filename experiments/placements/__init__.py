@@ -1,0 +1,1 @@
+"""Placements of replays: which job held which GPUs of every node."""
