@@ -190,7 +190,8 @@ def _measure_beside(arguments: argparse.Namespace, devices: Devices) -> Output:
         )
     rows = table_of(found)
     write_atomically(path, csv_text(rows, tuple(rows[0])))
-    text = f"loss of fair sharing: {fitted_sharing(found).loss:.3f}\nwritten to {path}"
+    loss = fitted_sharing([rate.loss.mean for rate in found]).loss
+    text = f"loss of fair sharing: {loss:.3f}\nwritten to {path}"
     if min(rate.quiet for rate in found) < QUIET_CORE:
         text += "\nother programs took the core meanwhile: measure again when they have ended"
     return Output(f"{text_table(rows, tuple(rows[0]))}\n\n{text}", for_machines(rows))

@@ -64,6 +64,7 @@ NOT_WITH_RATES = (
     "requests",
     "philly",
     "traces",
+    "pairs",
     "parquet",
     "outages",
     "interference",
@@ -110,10 +111,11 @@ def add_simulate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tree",
         metavar="FILE",
-        help="replay on a tree of racks: a goodalloc-topology file, or standard for islands, racks "
-        "and pods of equal nodes; policies may then name a placing, as tiresias@best_fit, or "
-        "pollux@exact, which decides with speeds by level",
+        help="replay on a tree of racks, of a file or standard for equal nodes; policies may then "
+        "name a placing, as tiresias@best_fit, or pollux@exact, which knows the levels",
     )
+    shared = "what sharing a GPU costs, as `measure A B --beside` measured it (default: 5 %%)"
+    parser.add_argument("--pairs", nargs="+", metavar="FILE", help=shared)
     parser.add_argument(
         "--interference-avoidance",
         action=argparse.BooleanOptionalAction,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
@@ -78,8 +78,9 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
         ),
     )
     traces = None if arguments.traces is None else str(Path(arguments.traces).absolute())
+    loss = None if arguments.pairs is None else measured_loss(arguments.pairs, policies)
     tasks: list[ReplayTask] = [
-        PlacedReplay(
+        SimulateTask(
             folder=Path(arguments.out).absolute() / name.replace(":", "."),
             policy=name,
             workload=workload,
@@ -90,6 +91,7 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
             seed=arguments.seed,
             seconds=arguments.seconds,
             gaps=arguments.gaps,
+            sharing_loss=loss,
         )
         for name in policies
     ]
@@ -121,6 +123,7 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
         save(plot_replays(folders), folder / f"replay.{arguments.pictures}")
     texts = [
         text_table(rows, tuple(rows[0])),
+        *(() if loss is None else (f"measured loss of shared GPUs: {loss:.3f}",)),
         *(f"{name} is left out. {complaint}" for name, complaint in complaints.items()),
         f"written to {folder}: summary.csv, replay.{arguments.pictures}, and a folder for every "
         "policy",
@@ -145,16 +148,77 @@ def require_policies(names: Sequence[str]) -> None:
             make_policy(name)
 
 
-class PlacedReplay(ReplayTask):
-    """Replay that also writes its placements: mixin for `ReplayTask` and its kinds."""
+def measured_loss(files: Sequence[str], policies: Sequence[str]) -> float:
+    """Return the mean of measured losses of shared GPUs, for policies of which some share them.
 
-    def made_policy(self) -> Policy:
-        """Return the policy, which writes its placements to the folder of the replay."""
-        return writing_placements(super().made_policy(), self.folder / PLACEMENTS)
+    Parameters
+    ----------
+    files
+        What `goodalloc measure A B --beside` wrote.
+    policies
+        Names of the policies.
+
+    Raises
+    ------
+    ValueError
+        If jobs share GPUs under none of the policies, or as `read_losses`.
+    """
+    from goodalloc.experiments.measure.beside import fitted_sharing, read_losses  # rarely needed
+
+    if not any("@" not in name and name not in FORESIGHT and shares(name) for name in policies):
+        raise ValueError(
+            f"argument --pairs: jobs share GPUs under none of {', '.join(policies)}; expected a "
+            "policy whose jobs do, such as gandiva or antman."
+        )
+    return fitted_sharing([loss for file in files for loss in read_losses(Path(file))]).loss
+
+
+def shares(policy: str) -> bool:
+    """Return whether jobs share GPUs under a policy."""
+    return getattr(make_policy(policy), "sharing", None) is not None
 
 
 @dataclass(frozen=True)
-class ForesightTask(PlacedReplay, KnownTask):
+class SimulateTask(ReplayTask):
+    """Replay that also writes its placements; see `ReplayTask`.
+
+    Parameters
+    ----------
+    sharing_loss
+        Part of the speed that jobs lose on shared GPUs, None as the policy has it
+        (`goodalloc.models.shared_gpus.Sharing`).
+    """
+
+    sharing_loss: float | None = None
+
+    def description(self) -> dict[str, Any]:
+        """Return the description for `Replay`: all inputs on which the records depend."""
+        told = {} if self.sharing_loss is None else {"sharing_loss": self.sharing_loss}
+        return super().description() | told
+
+    def made_policy(self) -> Policy:
+        """Return the policy, which writes its placements to the folder of the replay.
+
+        Raises
+        ------
+        ValueError
+            As `ReplayTask.made_policy`, or if the loss of its shared GPUs cannot be set.
+        """
+        policy: Any = super().made_policy()
+        sharing = getattr(policy, "sharing", None)
+        if self.sharing_loss is not None and sharing is not None:
+            try:
+                policy.sharing = replace(sharing, loss=self.sharing_loss)
+            except (AttributeError, TypeError) as error:
+                raise ValueError(
+                    f"Policy '{self.policy}': its sharing cannot be changed ({error}); expected a "
+                    "field of type Sharing, or no --pairs."
+                ) from error
+        return writing_placements(policy, self.folder / PLACEMENTS)
+
+
+@dataclass(frozen=True)
+class ForesightTask(SimulateTask, KnownTask):
     """Replay under a policy with foresight, by its name here; see `KnownTask`."""
 
     @property
@@ -164,8 +228,9 @@ class ForesightTask(PlacedReplay, KnownTask):
         return Terms("true remaining", "adaptive" if own == "policy" else own)
 
 
-class PlacedTreeReplay(PlacedReplay, TreeReplay):
-    """Replay on a tree that also writes its placements."""
+@dataclass(frozen=True)
+class SimulateTreeTask(SimulateTask, TreeReplay):
+    """Replay on a tree that also writes its placements; see `TreeReplay`."""
 
 
 def with_foresight(task: ReplayTask) -> ReplayTask:
@@ -221,7 +286,7 @@ def on_tree(tasks: Sequence[ReplayTask], tree: str) -> list[ReplayTask]:
     for task in tasks:
         if task.policy.partition("@")[0] in FORESIGHT:
             raise ValueError(f"Policy '{task.policy}' knows no tree; expected none with it.")
-        replay = PlacedTreeReplay(**vars(task), wishes=wishes)
+        replay = SimulateTreeTask(**vars(task), wishes=wishes)
         replay.made_policy()  # refuses unknown names before anything is written
         found.append(replay)
     return found

@@ -15,6 +15,8 @@ and the speed alone how often.
 
 from __future__ import annotations
 
+import csv
+import math
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +35,7 @@ from goodalloc.models.shared_gpus.shared_speed import Sharing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from goodalloc.experiments.measure.crew import Crew
     from goodalloc.experiments.measure.execution import Execution
@@ -241,16 +244,53 @@ def measure_pair(
     return rate_of(0), rate_of(1)
 
 
-def fitted_sharing(rates: Sequence[SharedRate]) -> Sharing:
-    """Return fair sharing with the mean of the measured losses, at least 0.
+def fitted_sharing(losses: Sequence[float]) -> Sharing:
+    """Return fair sharing with the mean of measured losses, at least 0.
 
     Parameters
     ----------
-    rates
-        Measured rates, one or more.
+    losses
+        Measured losses, one or more.
     """
-    loss = float(np.mean([one.loss.mean for one in rates]))
-    return Sharing("fair", loss=float(np.clip(loss, 0.0, 0.99)))
+    return Sharing("fair", loss=float(np.clip(np.mean(losses), 0.0, 0.99)))
+
+
+def read_losses(path: Path) -> list[float]:
+    """Return the losses of fair sharing that were measured, one or more.
+
+    Parameters
+    ----------
+    path
+        What `goodalloc measure A B --beside` wrote (schema in data/FORMAT.md).
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read, has no row or no column of losses, or a loss is no number below
+        1.
+    """
+    try:
+        with path.open(encoding="utf-8", newline="") as stream:
+            rows = list(csv.DictReader(stream))
+    except (OSError, ValueError, csv.Error) as error:
+        raise ValueError(f"File '{path}' is no table ({error}).") from error
+    if not rows or "loss" not in rows[0]:
+        raise ValueError(
+            f"File '{path}' has no measured loss; expected what `goodalloc measure A B --beside` "
+            "wrote."
+        )
+    found = []
+    for number, row in enumerate(rows, 1):
+        try:
+            loss = float(row["loss"])
+        except (TypeError, ValueError):
+            loss = math.nan
+        if not -math.inf < loss < 1.0:
+            raise ValueError(
+                f"File '{path}', row {number}: loss is '{row['loss']}'; expected a number below 1."
+            )
+        found.append(loss)
+    return found
 
 
 def run_at_once(trainings: Sequence[Trained], seconds: float, core: int | None) -> list[Run]:

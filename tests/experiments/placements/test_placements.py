@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goodalloc.experiments.cli.simulate import PlacedReplay
+from goodalloc.experiments.cli.simulate import SimulateTask
 from goodalloc.experiments.pages.replay_files import held_by_jobs, read_replay
 from goodalloc.experiments.placements.gpus_held import Held, held_gpus
 from goodalloc.experiments.placements.placements_file import (
@@ -38,9 +38,9 @@ class Killed(BaseException):
     """The end of a process."""
 
 
-def task(folder: Path, policy: str = "tiresias") -> PlacedReplay:
+def task(folder: Path, policy: str = "tiresias") -> SimulateTask:
     """Return a replay of a short workload on two nodes of four GPUs."""
-    return PlacedReplay(folder, policy, SHORT, SMALL, gaps=False)
+    return SimulateTask(folder, policy, SHORT, SMALL, gaps=False)
 
 
 def replay(folder: Path, policy: str = "pollux") -> Replay:
