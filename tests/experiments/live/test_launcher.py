@@ -32,7 +32,6 @@ from goodalloc.experiments.agent.cluster_folder import (
 from goodalloc.experiments.agent.options import AgentOptions
 from goodalloc.experiments.agent.report import AgentReport
 from goodalloc.experiments.cli.main import main
-from goodalloc.experiments.live import replica_group
 from goodalloc.experiments.live.launcher import Launcher, LaunchFailed
 from goodalloc.experiments.live.replica_group import ReplicaGroup, replicas_left
 from goodalloc.experiments.support import process_identity
@@ -188,15 +187,6 @@ if starts == 0:
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        (
-            "print('it is broken'); rank or sys.exit(3); time.sleep(9)",
-            "replica 0 ended with exit code 3 (it is broken)",
-        ),
-        (
-            "rank or os.kill(os.getpid(), signal.SIGKILL); time.sleep(9)",
-            "replica 0 was ended by signal 9",
-        ),
-        ("sys.exit(75)", "ended with exit code 75 on the same allocation"),
         ("rank and sys.exit(9); time.sleep(60)", "replica 1 ended with exit code 9"),
         ("print('x' * 9999); rank or sys.exit(1); time.sleep(9)", "exit code 1 (xxx"),
     ],
@@ -218,51 +208,6 @@ def test_a_job_that_makes_no_progress_is_given_up(tmp_path: Path, body: str, sen
         " started again from the beginning",
     ] * 2 + [""]
     assert time.monotonic() - begin < 20.0
-
-
-def test_a_job_that_makes_progress_between_failures_goes_on(tmp_path: Path) -> None:
-    """By its checkpoint, or by the steps that its agent tells."""
-    allocate(tmp_path, mine={"a": 1})
-    body = """
-if starts < 5:
-    (folder / "checkpoint.pt").write_text("x")
-    sys.exit(1)
-"""
-    lines: list[str] = []
-    found = launcher(tmp_path, body, retries=1, say=lines.append).run()
-    assert (found.starts, found.failures) == (6, 5)
-    assert "started again from its checkpoint" in lines[1]
-
-
-def test_a_job_that_fails_once_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The others of its replicas are ended, with what they started."""
-    monkeypatch.setattr(replica_group, "GRACE", 0.5)
-    allocate(tmp_path, mine={"a": 2})
-    body = """
-if starts == 0 and rank == 1:
-    time.sleep(0.3)
-    sys.exit(1)
-if starts == 0:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    child = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(60)"])
-    (folder / "child").write_text(str(child.pid))
-    time.sleep(60)
-"""
-    lines: list[str] = []
-    found = launcher(tmp_path, body, say=lines.append).run()
-    assert (found.starts, found.failures) == (2, 1)
-    assert "replica 1 ended with exit code 1; started again from the beginning" in lines[1]
-    child = int((tmp_path / "jobs" / "mine" / "child").read_text(encoding="utf-8"))
-    eventually(lambda: not ProcessIdentity.of(child).start)
-
-
-def test_replicas_that_stay_when_another_was_reallocated_are_ended(tmp_path: Path) -> None:
-    """After the launcher's patience."""
-    allocate(tmp_path, mine={"a": 2})
-    body = "starts == 0 and (time.sleep(60) if rank else sys.exit(75))"
-    job = launcher(tmp_path, body, patience=0.1)
-    (tmp_path / "jobs" / "mine").mkdir(parents=True)
-    assert job.run().starts == 2
 
 
 def test_a_job_that_is_finished_is_not_started_again(tmp_path: Path) -> None:

@@ -100,41 +100,6 @@ def test_requested_cores_are_set_aside_for_every_replica(
         assert len(group.codes) == 2
 
 
-@pytest.mark.slow
-def test_a_gpu_is_never_given_twice(nodes: Nodes, tmp_path: Path) -> None:
-    """A second job waits until the first has ended, though both are allocated the same."""
-    allocate(tmp_path, mine=nodes.named(large=2), other=nodes.named(large=1))
-    body = "print(time.time()); time.sleep(1.5); print(time.time())"
-    lines: list[str] = []
-    jobs = [
-        Launcher(tmp_path, name, program(body), engine=nodes.engine, glance=0.05, say=lines.append)
-        for name in ("mine", "other")
-    ]
-    threads = [threading.Thread(target=job.run) for job in jobs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60.0)
-    times = []
-    for name in ("mine", "other"):
-        logs = sorted((tmp_path / "jobs" / name).glob("replica-*.log"))
-        numbers = [[float(line) for line in log.read_text().split()] for log in logs]
-        times.append((min(row[0] for row in numbers), max(row[1] for row in numbers)))
-    (one_begin, one_end), (other_begin, other_end) = times
-    assert one_end <= other_begin or other_end <= one_begin
-
-
-@pytest.mark.slow
-def test_what_fails_is_told_with_its_last_words(nodes: Nodes, tmp_path: Path) -> None:
-    """And started again, as on one machine."""
-    allocate(tmp_path, mine=nodes.named(middle=1))
-    lines: list[str] = []
-    body = "print('no such file'); sys.exit(0 if starts else 3)"
-    found = launcher(tmp_path, nodes, body, say=lines.append).run()
-    assert (found.starts, found.failures) == (2, 1)
-    assert any("exit code 3 (no such file)" in line for line in lines)
-
-
 def test_a_job_outlives_the_death_of_its_node_and_leaves_no_orphan(
     nodes: Nodes, tmp_path: Path
 ) -> None:
