@@ -166,7 +166,14 @@ def _better(old: LibraryRound, new: LibraryRound) -> LibraryRound:
     better = new if new.fitness > old.fitness else old
     standing = [one for one in (old, new) if not refutes(better.fitness, one.bound)]
     tightest = min(standing, key=lambda one: one.bound)
+    if new in standing and _proves(new.proof, new.bound, old):
+        tightest = new
     return replace(better, bound=tightest.bound, proof=tightest.proof)
+
+
+def _proves(proof: str, bound: float, line: LibraryRound) -> bool:
+    """Return whether a certificate proves what was the word of a solver, but for rounding."""
+    return proof == "certificate" != line.proof and bound <= line.bound * (1.0 + CLOSED_GAP)
 
 
 def write_better(folder: Path, round_: LoadedRound, line: LibraryRound, best: Best) -> None:
@@ -187,7 +194,9 @@ def write_better(folder: Path, round_: LoadedRound, line: LibraryRound, best: Be
     if not line.known or result.fitness > line.fitness:
         document = result_to_dict(replace(result, history=()), round_.instance)
         write_compressed(folder / "answers" / name, document)
-    if line.known and (result.bound >= line.bound or refutes(line.fitness, result.bound)):
+    proves = result.certificate is not None and _proves("certificate", result.bound, line)
+    worse = result.bound >= line.bound and not proves
+    if line.known and (worse or refutes(line.fitness, result.bound)):
         return
     path, certificate = folder / "certificates" / name, round_.certificate_document(result)
     if certificate is not None:

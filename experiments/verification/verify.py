@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 PACKAGE = f"{__package__}." if __package__ else ""  # empty if this file is run by itself
+verify_counts: Any = importlib.import_module(f"{PACKAGE}verify_counts")
 verify_prices: Any = importlib.import_module(f"{PACKAGE}verify_prices")
 verify_round: Any = importlib.import_module(f"{PACKAGE}verify_round")
 verify_tree: Any = importlib.import_module(f"{PACKAGE}verify_tree")
@@ -149,6 +150,8 @@ def prove(r: Any, c: Any, value: float, exact: bool) -> float:
     if -math.inf < p < 0:  # with a lower utility, the job alone would make the mean lower
         may = may & (u >= value * math.exp(math.log(n) / p) * (1 - 1e-12))
     verify_prices.read_units(r, c.units, c.grid)
+    require(not (c.counts and math.isinf(p)), "Certificate: counts are for finite powers.")
+    counts = verify_counts.read_counts(r, c.counts, u, may, exact)
     bound, stack = 0.0, [(c.tree, may)]
     while stack:
         node, may = stack.pop()
@@ -159,7 +162,7 @@ def prove(r: Any, c: Any, value: float, exact: bool) -> float:
             here = np.where(may, u, leaf.reference or 1.0)
             costs = np.where(u <= c.bound, 1.0, 0.0) if infinite else cost(here, p, leaf.reference)
             prices = verify_prices.read_prices(r, leaf.prices)
-            least = verify_prices.leaf_cost(r, prices, costs, may, exact)
+            least = verify_counts.leaf_cost(r, counts, prices, costs, may, exact)
             met = c.bound if least > (0 if p < 0 else n - 1) else math.inf
             bound = max(bound, met if infinite else highest(least / n, p, leaf.reference))
         else:

@@ -164,6 +164,7 @@ def prove(r: Any, certificate: Any) -> float:
     reference = verify_round.checked("Certificate: reference", certificate["reference"], "float+")
     verify_prices.read_units(r.example, certificate["units"], certificate["grid"])
     p = verify_prices.read_prices(r.example, certificate["prices"])
+    require(not p.counts, "Prices: there are no counts of rounds in columns.")
     jobs, (_, _, width) = r.kind.size, r.may.shape
     size = max(CHUNK // r.may.size, 1)
     parts = [slice(i, i + size) for i in range(0, jobs, size)]

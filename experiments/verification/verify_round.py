@@ -1,6 +1,5 @@
-"""Part of the stand-alone checker `verify.py`: reading a round, and checking allocations of it.
-
-Files are read strictly, as `data/FORMAT.md` describes them, with presets and models resolved.
+"""Part of the checker `verify.py`: reading a round strictly, as `data/FORMAT.md` describes it with
+presets and models resolved, and checking allocations of it.
 """
 
 import json
@@ -39,11 +38,12 @@ job name:str model:str?="" modes:dict={} mode:str="" age:float=0 restarts:int=0
 mode model:str? gpu_type:str="" resources:dict={} gpu_share:float=1
 allocation format:goodalloc-allocation version:int+ instance:str placements:dict modes:dict={}
 certificate format:goodalloc-certificate version:int+ kind:round instance:str digest:str
-  bound:float units:list grid:list tree:dict
+  bound:float units:list grid:list tree:dict counts:list=[]
+count level:float+ least:int+ prices:dict
 split job:int choices:list inside:dict outside:dict
 leaf reference:float+?=null prices:dict
 prices resources:list=[] values:list=[] stays:list=[] parts:list=[] domains:list=[]
-  uplinks:list=[] nested:list=[]
+  uplinks:list=[] nested:list=[] counts:list=[]
 value pieces:list=[] distributed:list=[]
 nested one_node:list levels:list above:float stays:list=[]
 """

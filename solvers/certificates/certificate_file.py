@@ -9,6 +9,7 @@ from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.json_file import pack_number, rows_text
 from goodalloc.data.files.instance import instance_digest
 from goodalloc.formulations.certificates.certificate import Leaf
+from goodalloc.formulations.certificates.counted_prices import CountedBound, CountedPrices
 from goodalloc.formulations.certificates.domination import Standing
 
 if TYPE_CHECKING:
@@ -79,6 +80,11 @@ def certificate_document(
     """
     bounds = certificate.bounds
     instance = bounds.instance
+    counts = bounds.counts if isinstance(bounds, CountedBound) else ()
+    proofs = [
+        {"level": one.level, "least": one.least, "prices": price_document(one.proof)}
+        for one in counts
+    ]
     units = bounds.linear_units.tolist()
     if instance.shares_gpus:
         units[0] = bounds.pieces.share_unit
@@ -92,6 +98,7 @@ def certificate_document(
         "units": units,
         "grid": bounds.grid.unit.tolist(),
         "tree": _tree(certificate.tree, standing, price_document),
+        **({"counts": proofs} if proofs else {}),
     }
 
 
@@ -129,6 +136,8 @@ def prices_to_dict(prices: Prices) -> Document:
             [[int(units), float(price)] for units, price in zip(*part, strict=True) if price > 0]
             for part in prices.parts
         ]
+    if isinstance(prices, CountedPrices) and any(prices.counts):
+        document["counts"] = list(prices.counts)
     return document
 
 

@@ -43,6 +43,7 @@ MOST_PRINTED_JOBS = 40
 
 def solve_command(arguments: argparse.Namespace) -> Output:
     """Solve an instance."""
+    from goodalloc.solvers.certificates.counted_search import certified_by_counts
     from goodalloc.solvers.certificates.solve import solve
     from goodalloc.solvers.interface.stop import Stop
 
@@ -75,6 +76,8 @@ def solve_command(arguments: argparse.Namespace) -> Output:
         certificate=arguments.certificate is not None,
         **options,
     )
+    if arguments.certificate is not None:
+        result = certified_by_counts(instance, result, stop)
     text = solve_text(instance, result, log.stages)
     if arguments.out is not None:
         write_result(result, instance, arguments.out)

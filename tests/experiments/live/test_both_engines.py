@@ -14,7 +14,7 @@ from goodalloc.experiments.live.engines import LocalEngine
 from goodalloc.experiments.live.launcher import Launcher, LaunchFailed
 from goodalloc.experiments.support.folder_lock import is_locked
 from goodalloc.experiments.support.process_identity import ProcessIdentity
-from tests.experiments.live.test_launcher import allocate, program, starts
+from tests.experiments.live.test_launcher import LEAVES_ONCE, allocate, program, starts
 from tests.support.live.ray_nodes import FORKS, NODES
 from tests.support.replay.waiting import eventually
 
@@ -87,17 +87,9 @@ def test_every_replica_has_its_rank_and_a_gpu(machines: Machines, tmp_path: Path
 
 def test_a_job_is_started_again_on_what_it_is_given(machines: Machines, tmp_path: Path) -> None:
     """It waits while it has nothing, and has nothing in between."""
-    body = """
-if starts == 0:
-    import json
-    given = folder.parent.parent / "allocation.json"
-    while sum(json.loads(given.read_text())["placements"].get("mine", {}).values()) == count:
-        time.sleep(0.01)
-    sys.exit(75)
-"""
     lines: list[str] = []
     done: list[Any] = []
-    job = machines.launcher(tmp_path, body, say=lines.append)
+    job = machines.launcher(tmp_path, LEAVES_ONCE, say=lines.append)
     thread = threading.Thread(target=lambda: done.append(job.run()))
     thread.start()
     eventually(lambda: lines == ["mine: waits for an allocation; its cluster has no scheduler now"])

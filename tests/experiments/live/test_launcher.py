@@ -54,6 +54,16 @@ starts = len(mark.read_text()) if mark.exists() else 0
 mark.write_text("x" * (starts + 1))
 """
 
+#: Program that ends with 75 when its first allocation changes, and at once when started again.
+LEAVES_ONCE = """
+if starts == 0:
+    import json
+    given = folder.parent.parent / "allocation.json"
+    while sum(json.loads(given.read_text())["placements"].get("mine", {}).values()) == count:
+        time.sleep(0.01)
+    sys.exit(75)
+"""
+
 
 def program(body: str) -> tuple[str, ...]:
     """A program of a few lines, without any import that takes time."""
@@ -149,17 +159,9 @@ def test_replicas_get_torchruns_variables_and_end_the_job(tmp_path: Path) -> Non
 
 def test_a_job_waits_for_an_allocation_and_is_started_again_on_another(tmp_path: Path) -> None:
     """First on one, then, after it ended with 75, on two, with nothing in between."""
-    body = """
-if starts == 0:
-    import json
-    given = folder.parent.parent / "allocation.json"
-    while sum(json.loads(given.read_text())["placements"].get("mine", {}).values()) == count:
-        time.sleep(0.01)
-    sys.exit(75)
-"""
     lines: list[str] = []
     done: list[Any] = []
-    job = launcher(tmp_path, body, say=lines.append)
+    job = launcher(tmp_path, LEAVES_ONCE, say=lines.append)
     thread = threading.Thread(target=lambda: done.append(job.run()))
     thread.start()
     eventually(lambda: lines == ["mine: waits for an allocation; its cluster has no scheduler now"])
@@ -169,7 +171,7 @@ if starts == 0:
     eventually(lambda: "is not JSON" in lines[-1])
     assert is_locked(job.folder)
     with pytest.raises(ValueError, match="Job 'mine' has a launcher already; expected one for"):
-        launcher(tmp_path, body).run()
+        launcher(tmp_path, LEAVES_ONCE).run()
     allocate(tmp_path, mine={"a": 1})
     eventually(lambda: starts(tmp_path) == [1])
     allocate(tmp_path, other={"a": 1})

@@ -51,6 +51,7 @@ FILES = (
     "verify_tree.py",
     "verify_utilities.py",
     "verify_prices.py",
+    "verify_counts.py",
     "verify_domains.py",
 )
 
@@ -302,7 +303,7 @@ def test_a_round_is_checked_in_seconds(jobs: int, nodes: int, seconds: float) ->
 
 
 def test_the_checker_runs_by_itself(repository: Path, tmp_path: Path) -> None:
-    """Its six files in a folder of their own; exit codes and both forms of the verdict."""
+    """Its seven files in a folder of their own; exit codes and both forms of the verdict."""
     instance = random_instance(3, power=-1.0)
     best = solve_brute_force(instance, break_ties=False).allocation
     assert best is not None
