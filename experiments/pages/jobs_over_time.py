@@ -163,7 +163,8 @@ def replay_page(replays: Mapping[str, Replayed]) -> str:
     Examples
     --------
     >>> import pandas as pd
-    >>> from goodalloc.experiments.pages.jobs_over_time import Replayed, replay_page
+    >>> from goodalloc.experiments.pages import replay_page
+    >>> from goodalloc.experiments.pages.replay_files import Replayed
     >>> jobs = {"job": ["a"], "application": ["ncf"], "submission": [0.0], "start": [60.0]}
     >>> jobs |= {"completion": [120.0], "jct": [120.0], "restarts": [0]}
     >>> rounds = {"time": [60], "active_jobs": [1], "running_jobs": [1], "allocated_gpus": [2]}

@@ -74,7 +74,7 @@ def held_gpus(
     ...     print(one.job, one.first, one.gpus, one.begin, one.end)
     a 0 2 60 100.0
     b 2 1 60 120
-    b 0 2 120 180.0
+    b 1 2 120 180.0
     """
     nodes = _Nodes(gpus)
     groups: dict[float, list[Change]] = {}
@@ -135,8 +135,9 @@ class _Nodes:
             held = self._held.setdefault(change.job, {})
             for node, gpus in change.placement:
                 if node not in held:
-                    more = self._free(node, gpus - len(kept.get(node, ())))
-                    held[node] = _Part((*kept.get(node, ()), *more), time)
+                    own_there = kept.get(node, ())
+                    more = self._free(node, gpus - len(own_there), own_there)
+                    held[node] = _Part((*own_there, *more), time)
             if not held:
                 del self._held[change.job]
         for change in guests:
@@ -169,11 +170,17 @@ class _Nodes:
             for first, count in [(gpu, 1) for gpu in gpus] if guest else _runs(gpus):
                 self.found.append(Held(node, first, count, begin, time, job, guest))
 
-    def _free(self, node: int, gpus: int) -> tuple[int, ...]:
-        """Take free GPUs of a node, from the shortest row of free ones that is long enough."""
+    def _free(self, node: int, gpus: int, beside: tuple[int, ...]) -> tuple[int, ...]:
+        """Take free GPUs of a node: those nearest to others, or the shortest row that is enough."""
         taken = self._taken[node]
         self._gpus[node] = max(self._gpus[node], len(taken) + gpus)
         free = [gpu for gpu in range(self._gpus[node]) if gpu not in taken]
+        if beside:
+            found = tuple(
+                sorted(free, key=lambda gpu: min(abs(gpu - own) for own in beside))[:gpus]
+            )
+            taken.update(found)
+            return found
         rows = [(count, first) for first, count in _runs(free) if count >= gpus]
         first = min(rows)[1] if rows else free[0] if free else 0
         found = tuple([gpu for gpu in free if gpu >= first or not rows][:gpus])

@@ -5,8 +5,8 @@ from .certificate import Split as Split
 from .certificate import Tree as Tree
 from .certificate import certify as certify
 from .certificate import leaf_bound as leaf_bound
+from .counted_bound import CountedBound as CountedBound
 from .counted_prices import Count as Count
-from .counted_prices import CountedBound as CountedBound
 from .counted_prices import CountedPrices as CountedPrices
 from .domain_values import DomainPrices as DomainPrices
 from .domain_values import DomainValues as DomainValues

@@ -9,7 +9,7 @@ from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.json_file import pack_number, rows_text
 from goodalloc.data.files.instance import instance_digest
 from goodalloc.formulations.certificates.certificate import Leaf
-from goodalloc.formulations.certificates.counted_prices import CountedBound, CountedPrices
+from goodalloc.formulations.certificates.counted_prices import CountedPrices
 from goodalloc.formulations.certificates.domination import Standing
 
 if TYPE_CHECKING:
@@ -80,10 +80,9 @@ def certificate_document(
     """
     bounds = certificate.bounds
     instance = bounds.instance
-    counts = bounds.counts if isinstance(bounds, CountedBound) else ()
     proofs = [
         {"level": one.level, "least": one.least, "prices": price_document(one.proof)}
-        for one in counts
+        for one in getattr(bounds, "counts", ())
     ]
     units = bounds.linear_units.tolist()
     if instance.shares_gpus:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goodalloc.formulations.certificates.counted_prices import Count, CountedBound, CountedPrices
+from goodalloc.formulations.certificates.counted_bound import CountedBound
+from goodalloc.formulations.certificates.counted_prices import Count, CountedPrices
 from goodalloc.solvers.certificates.certificate_search import (
     MOST_LEAVES,
     bounds_of,

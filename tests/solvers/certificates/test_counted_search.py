@@ -16,7 +16,8 @@ from goodalloc.data.library import load_round
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.verification.verify import verify
 from goodalloc.formulations.certificates.certificate import Leaf, Measure, certify
-from goodalloc.formulations.certificates.counted_prices import Count, CountedBound, CountedPrices
+from goodalloc.formulations.certificates.counted_bound import CountedBound
+from goodalloc.formulations.certificates.counted_prices import Count, CountedPrices
 from goodalloc.formulations.certificates.prices import Prices
 from goodalloc.models.round.instance import Instance
 from goodalloc.models.round.objective import fitness, utilities
