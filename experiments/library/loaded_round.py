@@ -18,7 +18,6 @@ from goodalloc.models.round.objective import fitness
 from goodalloc.models.topology.topology_feasibility import topology_violations
 from goodalloc.models.topology.topology_round import topology_fitness
 from goodalloc.solvers.certificates.certificate_file import certificate_to_dict
-from goodalloc.solvers.certificates.counted_search import best_certified
 from goodalloc.solvers.interface.base import SOLVERS, call_solver, find_solver
 from goodalloc.solvers.interface.result import Evidence, Status
 from goodalloc.solvers.interface.watch import Watch
@@ -122,11 +121,12 @@ class LoadedRound:
 
     def certified(self, result: Result, stop: Stop) -> Result:
         """Return a checked result with the bound that prices prove, and their certificate."""
-        if self.tree is None:
-            return best_certified(self.instance, result, stop)
         from goodalloc.solvers.certificates.certificate_search import MOST_LEAVES  # long chains
+        from goodalloc.solvers.certificates.counted_search import best_certified
         from goodalloc.solvers.certificates.tree_certificate import certify_tree
 
+        if self.tree is None:
+            return best_certified(self.instance, result, stop)
         leaves = MOST_LEAVES if result.status is Status.OPTIMAL else 1
         found = certify_tree(self.tree, result.fitness, stop, most_leaves=leaves)
         return replace(
