@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DESCRIPTIONS = ("replay.json", "search.json")
 
 #: Files that grow while a replay runs, and the file that exists once it has ended.
-GROWING, LAST = ("rounds", "samples", "timing"), "jobs"
+GROWING, LAST = ("placements", "rounds", "samples", "timing"), "jobs"
 
 
 def load_results(
@@ -52,6 +52,7 @@ def load_results(
         `rounds`         a row per policy and decision
         `samples`        a row per policy, decision and active job
         `jobs`           a row per policy and job
+        `placements`     a row per policy and change of a job's placement
         `timing`         a row per policy and decision, wall seconds
         name of a study  of `reproduce`, such as `table2` or `fig5-quick`
         ===============  =======================================================================

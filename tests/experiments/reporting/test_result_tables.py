@@ -49,7 +49,11 @@ def test_replays_are_put_together(tmp_path: Path) -> None:
     arguments = ["simulate", str(tmp_path / "workload.csv"), "--policies", "fifo,equal"]
     assert main([*arguments, "--nodes", "1", "--no-gaps", "--out", str(out)]) == 0
     tables = load_results(out)
-    assert [*tables] == ["jobs", "rounds", "samples", "summary", "timing"]
+    assert [*tables] == ["jobs", "placements", "rounds", "samples", "summary", "timing"]
+    placed = tables["placements"]
+    assert {tuple(row) for row in placed[["policy", "job"]].to_numpy().tolist()} == {
+        (policy, job) for policy in ("equal", "fifo") for job in ("a", "b")
+    }
     jobs = tables["jobs"]
     assert jobs[["folder", "policy", "job"]].to_numpy().tolist() == [
         ["equal", "equal", "a"],
@@ -63,7 +67,8 @@ def test_replays_are_put_together(tmp_path: Path) -> None:
     single = load_results(out / "fifo")
     assert set(single["rounds"].folder) == {"."}
     (out / "fifo" / "jobs.csv").unlink()
-    assert set(load_results(out)["rounds"].policy) == {"equal"}
+    left = load_results(out)
+    assert set(left["rounds"].policy) == set(left["placements"].policy) == {"equal"}
 
 
 def test_names_stay_names(tmp_path: Path) -> None:
