@@ -67,8 +67,10 @@ def said(cluster: Path, name: str = "mine") -> list[list[str]]:
 def test_every_replica_has_its_rank_and_a_gpu(machines: Machines, tmp_path: Path) -> None:
     """With torchrun's variables, and one port for all."""
     allocate(tmp_path, mine=machines.named(large=2, small=1))
-    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-    names += ("CUDA_VISIBLE_DEVICES", "GOODALLOC_JOB", "GOODALLOC_CLUSTER")
+    names = (
+        *("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
+        *("CUDA_VISIBLE_DEVICES", "GOODALLOC_JOB", "GOODALLOC_CLUSTER"),
+    )
     body = f"import json; print(json.dumps({{name: os.environ[name] for name in {names}}}))"
     found = machines.launcher(tmp_path, body).run()
     assert (found.job, found.starts, found.failures) == ("mine", 1, 0)
