@@ -15,8 +15,6 @@ and the speed alone how often.
 
 from __future__ import annotations
 
-import csv
-import math
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from goodalloc.data.documents.csv_table import read_table
 from goodalloc.experiments.measure.crew import LocalCrew
 from goodalloc.experiments.measure.devices import Devices
 from goodalloc.experiments.measure.execution import PLAIN
@@ -269,28 +268,11 @@ def read_losses(path: Path) -> list[float]:
         If the file cannot be read, has no row or no column of losses, or a loss is no number below
         1.
     """
-    try:
-        with path.open(encoding="utf-8", newline="") as stream:
-            rows = list(csv.DictReader(stream))
-    except (OSError, ValueError, csv.Error) as error:
-        raise ValueError(f"File '{path}' is no table ({error}).") from error
-    if not rows or "loss" not in rows[0]:
-        raise ValueError(
-            f"File '{path}' has no measured loss; expected what `goodalloc measure A B --beside` "
-            "wrote."
-        )
-    found = []
-    for number, row in enumerate(rows, 1):
-        try:
-            loss = float(row["loss"])
-        except (TypeError, ValueError):
-            loss = math.nan
-        if not -math.inf < loss < 1.0:
-            raise ValueError(
-                f"File '{path}', row {number}: loss is '{row['loss']}'; expected a number below 1."
-            )
-        found.append(loss)
-    return found
+    table = read_table(path, ("loss",))
+    losses = table.numbers("loss")
+    for row in np.flatnonzero(losses >= 1.0)[:1].tolist():
+        raise table.refusal(row, "loss", "a number below 1")
+    return [float(loss) for loss in losses]
 
 
 def run_at_once(trainings: Sequence[Trained], seconds: float, core: int | None) -> list[Run]:

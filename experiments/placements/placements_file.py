@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import math
 import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from goodalloc.data.documents.append_lines import append_lines
+from goodalloc.data.documents.csv_table import read_table
 from goodalloc.data.documents.csv_writing import csv_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from goodalloc.models.round.allocation import Placement
@@ -147,36 +145,17 @@ def read_changes(path: Path) -> list[Change]:
     ValueError
         If it cannot be read, lacks a column, or a cell of it is malformed.
     """
-    try:
-        with path.open(encoding="utf-8", newline="") as stream:
-            rows = list(csv.DictReader(stream))
-    except (OSError, ValueError, csv.Error) as error:
-        raise ValueError(f"File '{path}' is no table ({error}).") from error
-    found: list[Change] = []
-    for number, row in enumerate(rows, 1):
+    table = read_table(path, COLUMNS, least=0)
+    times, found = table.numbers("time", 0.0).tolist(), list[Change]()
+    for row, time in enumerate(times):
+        if row and time < times[row - 1]:
+            raise table.refusal(row, "time", "seconds in order")
+        _, job, placement, host = (table.columns[column][row] for column in COLUMNS)
         try:
-            change = _change(row)
-            if found and change.time < found[-1].time:
-                raise ValueError(f"time is {row['time']}; expected seconds in order.")
-        except ValueError as error:
-            raise ValueError(f"File '{path}', row {number}: {error}") from error
-        found.append(change)
+            found.append(Change(time, job, read_placement(placement), host))
+        except ValueError:
+            raise table.refusal(row, "placement", "node:GPUs pairs such as 0:4 3:2") from None
     return found
-
-
-def _change(row: Mapping[str, str | None]) -> Change:
-    """Return the change of a row."""
-    for column in COLUMNS:
-        if row.get(column) is None:
-            raise ValueError(f"column '{column}' is missing.")
-    time, job, placement, host = (str(row[column]) for column in COLUMNS)
-    try:
-        seconds = float(time)
-    except ValueError:
-        seconds = math.nan
-    if not 0.0 <= seconds < math.inf:
-        raise ValueError(f"time is {time}; expected seconds in order.")
-    return Change(seconds, job, read_placement(placement), host)
 
 
 def placement_text(placement: Placement) -> str:

@@ -90,14 +90,14 @@ def test_replays_with_other_losses_have_folders_of_their_own(
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "has no measured loss"),
-        ("model,batch\ngpt,8\n", "has no measured loss"),
-        ("model,loss\n", "has no measured loss"),
-        ("model,loss\ngpt,nan\n", "row 1: loss is 'nan'; expected a number below 1"),
-        ("model,loss\ngpt,0.1\ngpt,1\n", "row 2: loss is '1'; expected"),
-        ("model,loss\ngpt,much\n", "row 1: loss is 'much'; expected"),
-        ("model,loss\ngpt\n", "row 1: loss is 'None'; expected"),
-        ("model,loss\ngpt,-inf\n", "row 1: loss is '-inf'; expected"),
+        ("", "is empty; expected a CSV file"),
+        ("model,batch\ngpt,8\n", "column 'loss' is missing"),
+        ("model,loss\n", "it has no rows"),
+        ("model,loss\ngpt,nan\n", "line 2: loss is 'nan'; expected a finite number"),
+        ("model,loss\ngpt,0.1\ngpt,1\n", "line 3: loss is '1'; expected a number below 1"),
+        ("model,loss\ngpt,much\n", "line 2: loss is 'much'; expected"),
+        ("model,loss\ngpt\n", "line 2 has 1 cells; expected 2"),
+        ("model,loss\ngpt,-inf\n", "line 2: loss is '-inf'; expected"),
     ],
 )
 def test_pairs_that_were_not_measured_are_refused(text: str, sentence: str, tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_pairs_that_were_not_measured_are_refused(text: str, sentence: str, tmp_
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=sentence):
         read_losses(path)
-    with pytest.raises(ValueError, match="is no table"):
+    with pytest.raises(ValueError, match="does not exist"):
         read_losses(tmp_path / "none.csv")
 
 

@@ -196,9 +196,9 @@ def test_guests_are_on_the_gpus_of_their_hosts() -> None:
         ("60,a,0,", "placement is '0'; expected"),
         ("60,a,0:0,", "placement is '0:0'; expected"),
         ("60,a,-1:2,", "placement is '-1:2'; expected"),
-        ("nan,a,0:1,", "time is nan; expected seconds in order"),
-        ("-60,a,0:1,", "time is -60; expected seconds in order"),
-        ("30,a,0:1,", "time is 30; expected seconds in order"),
+        ("nan,a,0:1,", "time is 'nan'; expected a finite number of at least 0"),
+        ("-60,a,0:1,", "time is '-60'; expected a finite number of at least 0"),
+        ("30,a,0:1,", "time is '30'; expected seconds in order"),
     ],
 )
 def test_malformed_placements_are_refused_with_their_row(
@@ -207,7 +207,7 @@ def test_malformed_placements_are_refused_with_their_row(
     """The sentence names file, row and value."""
     path = tmp_path / PLACEMENTS
     path.write_text(f"time,job,placement,host\n40,a,0:1,\n{row}\n", encoding="utf-8")
-    named = re.escape(f"File '{path}', row 2: {sentence}")
+    named = re.escape(f"File '{path}': line 3: {sentence}")
     with pytest.raises(ValueError, match=named):
         read_changes(path)
 
