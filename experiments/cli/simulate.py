@@ -58,47 +58,8 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
     policies = tuple(dict.fromkeys(flat(arguments.policies or [DEFAULT_POLICIES])))
     if arguments.tree is None:
         require_policies(policies)
-    workload = workload_of(arguments)
-    setting = Setting(
-        cluster=cluster_of(arguments),
-        interval=arguments.interval,
-        restart_delay=arguments.restart_delay,
-        interference=arguments.interference,
-        outages=tuple(Outage(*outage) for outage in flat(arguments.outages)),
-        knowledge=arguments.knowledge,
-        free_moves=arguments.free_moves,
-        input_seed=arguments.seed,
-        batch_sizes=arguments.batch_sizes,
-        oracle=arguments.oracle,
-        noise=MeasurementNoise(
-            arguments.step_time_error,
-            arguments.noise_scale_error,
-            arguments.age_error,
-            arguments.seed,
-        ),
-    )
-    traces = None if arguments.traces is None else str(Path(arguments.traces).absolute())
     loss = None if arguments.pairs is None else measured_loss(arguments.pairs, policies)
-    tasks: list[ReplayTask] = [
-        SimulateTask(
-            folder=Path(arguments.out).absolute() / name.replace(":", "."),
-            policy=name,
-            workload=workload,
-            setting=setting,
-            traces=traces,
-            power=arguments.power,
-            interference_avoidance=arguments.interference_avoidance,
-            seed=arguments.seed,
-            seconds=arguments.seconds,
-            gaps=arguments.gaps,
-            sharing_loss=loss,
-        )
-        for name in policies
-    ]
-    if arguments.tree is None:
-        tasks = list(map(with_foresight, tasks))
-    else:
-        tasks = on_tree(tasks, arguments.tree)
+    tasks = tasks_of(arguments, policies, loss)
     check_kept(arguments.out, ("summary.csv",), arguments.workload, arguments.tree)
     folder = make_folder(arguments.out)
     refused = run_with_progress(arguments, tasks, folder, "simulate", arguments.workers)
@@ -131,6 +92,51 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
     errors = [{"policy": name, "error": complaint} for name, complaint in complaints.items()]
     code = BAD_INPUT if complaints else 0
     return Output("\n\n".join(texts), for_machines([*rows, *errors]), code)
+
+
+def tasks_of(
+    arguments: argparse.Namespace, policies: Sequence[str], loss: float | None
+) -> list[ReplayTask]:
+    """Return the replay of each policy, with foresight or on a tree if the arguments say so."""
+    workload = workload_of(arguments)
+    setting = Setting(
+        cluster=cluster_of(arguments),
+        interval=arguments.interval,
+        restart_delay=arguments.restart_delay,
+        interference=arguments.interference,
+        outages=tuple(Outage(*outage) for outage in flat(arguments.outages)),
+        knowledge=arguments.knowledge,
+        free_moves=arguments.free_moves,
+        input_seed=arguments.seed,
+        batch_sizes=arguments.batch_sizes,
+        oracle=arguments.oracle,
+        noise=MeasurementNoise(
+            arguments.step_time_error,
+            arguments.noise_scale_error,
+            arguments.age_error,
+            arguments.seed,
+        ),
+    )
+    traces = None if arguments.traces is None else str(Path(arguments.traces).absolute())
+    tasks: list[ReplayTask] = [
+        SimulateTask(
+            folder=Path(arguments.out).absolute() / name.replace(":", "."),
+            policy=name,
+            workload=workload,
+            setting=setting,
+            traces=traces,
+            power=arguments.power,
+            interference_avoidance=arguments.interference_avoidance,
+            seed=arguments.seed,
+            seconds=arguments.seconds,
+            gaps=arguments.gaps,
+            sharing_loss=loss,
+        )
+        for name in policies
+    ]
+    if arguments.tree is not None:
+        return on_tree(tasks, arguments.tree)
+    return list(map(with_foresight, tasks))
 
 
 def require_policies(names: Sequence[str]) -> None:

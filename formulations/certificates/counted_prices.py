@@ -1,8 +1,8 @@
 r"""Prices of counts: how many jobs at least stay at or below a level of utility in any allocation.
 
 Where GPUs are short some jobs get none, and at p < 0 these few outweigh all others. A relaxation
-starves 4.5 jobs where no fewer than five can starve, and its bound is far off. But prices prove
-the number itself: with cost 1 for every choice of a utility of at most a level *l* and 0 for all
+starves a part of a job where a whole one has to, and its bound is far off. But prices prove the
+number itself: with cost 1 for every choice of a utility of at most a level *l* and 0 for all
 others, (1) of `price_bound.py` bounds the number of such jobs from below, by :math:`C`, so that it
 is at least :math:`k = \lceil C \rceil`.
 

@@ -80,6 +80,7 @@ def certificate_document(
     """
     bounds = certificate.bounds
     instance = bounds.instance
+    # only bounds with counts have any; their class is at the end of a long chain of imports
     proofs = [
         {"level": one.level, "least": one.least, "prices": price_document(one.proof)}
         for one in getattr(bounds, "counts", ())

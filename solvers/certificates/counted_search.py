@@ -165,29 +165,31 @@ def certified_by_counts(instance: Instance, result: Result, stop: Stop) -> Resul
     )
     if result.evidence is Evidence.PRICES and found.bound >= result.bound:
         return result
+    message = result.message
+    if found.bound > result.bound * (1 + stop.gap):
+        said = f"without a certificate, {result.bound_source} bounds the fitness by "
+        message = "; ".join(filter(None, (message, f"{said}{result.bound:.12g}")))
     return replace(
         result,
         bound=found.bound,
         bound_source="prices",
         evidence=Evidence.PRICES,
         certificate=found,
+        message=message,
         status=status_of(result.fitness, found.bound, stop.gap),
         bound_seconds=result.bound_seconds + time.perf_counter() - begin,
     )
 
 
 def best_certified(instance: Instance, result: Result, stop: Stop) -> Result:
-    """Return the same result with the least bound that prices prove, with counts or without.
+    """Return the same result with the bound that prices prove, with counts where they tell more.
 
-    Counts come first, as they are found at once, and a search without them may end in vain.
+    Where the relaxation starves a part of a job, a search without counts would end in vain.
 
     Parameters
     ----------
     instance, result, stop
-        As of `certified_by_counts`; limits are those of either search.
+        As of `certified_by_counts`.
     """
     counted = certified_by_counts(instance, result, stop)
-    if counted.bound <= counted.fitness * (1 + stop.gap) and counted.certificate is not None:
-        return counted
-    plain = certified(instance, result, stop)
-    return counted if counted is not result and counted.bound < plain.bound else plain
+    return certified(instance, result, stop) if counted is result else counted

@@ -113,9 +113,12 @@ def test_a_job_is_started_again_on_what_it_is_given(machines: Machines, tmp_path
     [
         (
             "print('it is broken'); rank or sys.exit(3); time.sleep(60)",
-            "exit code 3 (it is broken)",
+            "replica 0 ended with exit code 3 (it is broken)",
         ),
-        ("rank or os.kill(os.getpid(), signal.SIGKILL); time.sleep(60)", "was ended by signal 9"),
+        (
+            "rank or os.kill(os.getpid(), signal.SIGKILL); time.sleep(60)",
+            "replica 0 was ended by signal 9",
+        ),
         ("sys.exit(75)", "ended with exit code 75 on the same allocation"),
     ],
 )
@@ -125,12 +128,19 @@ def test_a_job_that_makes_no_progress_is_given_up(
     """After as many starts again as retries; whatever went wrong, in one sentence."""
     allocate(tmp_path, mine=machines.named(large=2))
     lines: list[str] = []
+    begin = time.monotonic()
     with pytest.raises(LaunchFailed) as failed:
-        machines.launcher(tmp_path, body, retries=1, say=lines.append).run()
+        machines.launcher(tmp_path, body, retries=2, say=lines.append).run()
     assert sentence in str(failed.value)
-    assert "it failed 2 times without progress. Its replicas' last words" in str(failed.value)
+    assert "it failed 3 times without progress. Its replicas' last words" in str(failed.value)
+    assert str(tmp_path / "jobs" / "mine") in str(failed.value)
     assert "\n" not in str(failed.value)
-    assert " started again from the beginning" in lines[1]
+    assert len(str(failed.value)) < 600
+    assert [line.partition(";")[2] for line in lines] == [
+        "",
+        " started again from the beginning",
+    ] * 2 + [""]
+    assert time.monotonic() - begin < 50.0  # less than a replica would stay
 
 
 def test_a_job_that_makes_progress_between_failures_goes_on(
@@ -139,13 +149,13 @@ def test_a_job_that_makes_progress_between_failures_goes_on(
     """From its checkpoint."""
     allocate(tmp_path, mine=machines.named(middle=1))
     body = """
-if starts < 3:
+if starts < 5:
     (folder / "checkpoint.pt").write_text("x")
     sys.exit(1)
 """
     lines: list[str] = []
     found = machines.launcher(tmp_path, body, retries=1, say=lines.append).run()
-    assert (found.starts, found.failures) == (4, 3)
+    assert (found.starts, found.failures) == (6, 5)
     assert "started again from its checkpoint" in lines[1]
 
 
