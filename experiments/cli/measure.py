@@ -15,14 +15,15 @@ from goodalloc.experiments.cli.output import Output, check_target, drawing, make
 from goodalloc.experiments.measure.crew import LaunchedCrew, LocalCrew, launched_size
 from goodalloc.experiments.measure.devices import Devices, powers_to
 from goodalloc.experiments.measure.execution import PLAIN, Execution
-from goodalloc.experiments.measure.machine_state import hardware
+from goodalloc.experiments.measure.machine_state import conditions, device_name, hardware
 from goodalloc.experiments.measure.measured_configuration import QUIET_CORE
-from goodalloc.experiments.measure.measuring import MeasurePlan, Measuring, doubled
-from goodalloc.experiments.measure.profile_table import (
-    SHOWN,
-    shown_row,
-    summary,
+from goodalloc.experiments.measure.measuring import (
+    MeasurePlan,
+    Measuring,
+    doubled,
+    require_machine,
 )
+from goodalloc.experiments.measure.profile_table import SHOWN, shown_row, summary
 from goodalloc.experiments.reporting.estimates import estimate_of
 from goodalloc.experiments.reporting.progress import progress_bar
 from goodalloc.experiments.reporting.report import for_machines, text_table
@@ -30,7 +31,6 @@ from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.records import table_of
 from goodalloc.experiments.support.extras import require_extra
 from goodalloc.experiments.support.folder_lock import locked
-from goodalloc.experiments.support.machine_description import machine
 from goodalloc.experiments.tasks.task import find_task, task_digest
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 #: Seconds within which the processes of a killed measurement end.
 LAST_ORDER = 2.0
 
-#: Replicas of one training on each core at most.
-MOST_A_CORE = 8
+#: What is said where the shared core was not theirs alone.
+DISTURBED = "other programs took the core meanwhile: measure again when they have ended"
 
 #: Accumulated passes, and time limit of a configuration, of one training and of all.
 ONE, ALL = ((0, 1), 5.0), ((0,), 1.5)
@@ -130,76 +130,123 @@ def _without(words: Sequence[str], options: Sequence[str]) -> list[str]:
 
 
 def _measure_all(arguments: argparse.Namespace, devices: Devices) -> Output:
-    """Measure all trainings that ship, and compare their speeds."""
-    from goodalloc.experiments.measure.measure_all import (
-        BestSpeed,
-        best_speeds,
-        everything,
-        plot_speeds,
-    )
+    """Measure all trainings that ship, their restarts, and pairs that share a device."""
+    from goodalloc.experiments.measure import measure_all
     from goodalloc.experiments.reporting.plots import save
 
     folder, profiles = make_folder(arguments.out), {}
-    for name, (task, execution) in everything(devices).items():
+    for name, (task, execution) in measure_all.everything(devices).items():
         path = folder / f"{name}.csv"
         own = {"model": [task], "precision": execution.precision, "out": str(path)}
         _measure_one(argparse.Namespace(**vars(arguments) | own), None, devices)
         if any(row["outcome"] == FITS for row in read_rows(path)):
             profiles[name] = read_measured_profile(path)
-    speeds = best_speeds(profiles)
+    device, tasks = device_name(devices, 0), measure_all.trainings(devices)
+    couples = measure_all.pairs(devices)
+    with locked(folder, patience=LAST_ORDER) as lock:
+        with progress_bar("restarts", len(tasks), quiet=arguments.json) as bar:
+            restarts = measure_all.continue_table(
+                folder / "restarts.csv",
+                device,
+                ("model",),
+                [(task,) for task in tasks],
+                lambda task: [_restart(task, devices) for _ in range(measure_all.RESTARTS)],
+                lambda: bar.update(1),
+            )
+        with progress_bar("pairs", len(couples), quiet=arguments.json) as bar:
+            pairs = measure_all.continue_table(
+                folder / "pairs.csv",
+                device,
+                ("model", "beside"),
+                couples,
+                lambda *pair: _beside(pair, arguments, devices, PLAIN, lock),
+                lambda: bar.update(1),
+            )
+    speeds = measure_all.best_speeds(profiles)
     rows = [speed._asdict() for speed in speeds]
-    write_atomically(folder / "speeds.csv", csv_text(rows, BestSpeed._fields))
+    write_atomically(folder / "speeds.csv", csv_text(rows, measure_all.BestSpeed._fields))
     with drawing(f"the tables are in {folder}"):
-        save(plot_speeds(speeds), folder / "speeds.png")
-    text = f"written to {folder}: speeds.csv, speeds.png, and the profiles"
-    return Output(f"{text_table(rows, BestSpeed._fields)}\n\n{text}", for_machines(rows))
+        for name, figure in measure_all.pictures(speeds, restarts.rows, pairs.rows).items():
+            save(figure, folder / f"{name}.png")
+    found = {"speeds": rows, "restarts": restarts.rows, "pairs": pairs.rows}
+    parts = [text_table(table, measure_all.COLUMNS[name]) for name, table in found.items() if table]
+    parts += dict.fromkeys([*restarts.failures, *pairs.failures])
+    if _disturbed(pairs.rows):
+        parts.append(f"pairs: {DISTURBED}, without pairs.csv")
+    parts.append(f"written to {folder}: tables and pictures of these, and a profile of each")
+    data = {name: for_machines(table) for name, table in found.items()}
+    return Output("\n\n".join(parts), data)
 
 
 def _measure_beside(arguments: argparse.Namespace, devices: Devices) -> Output:
     """Measure two trainings on one device, alone and at once."""
-    from goodalloc.experiments.measure.beside import (
-        ROUNDS,
-        SECONDS,
-        Training,
-        fitted_sharing,
-        rates_beside,
-    )
+    from goodalloc.experiments.measure.beside import ROUNDS, fitted_sharing
+    from goodalloc.experiments.measure.measure_all import COLUMNS
 
     for name in ("trace", "replicas", "accumulation", "memory", "visits"):
         if getattr(arguments, name) is not None:
             raise ValueError(f"argument --{name}: expected none with --beside.")
     check_target(arguments.out)
-    path, sizes = Path(arguments.out), arguments.batch_sizes
-    if len(sizes) not in (0, 2):
-        raise ValueError(f"argument --batch-sizes: got {len(sizes)}; expected one a training.")
-    sizes = sizes or tuple(find_task(name).smallest_batch for name in arguments.model)
-    one, other = (Training(*pair) for pair in zip(arguments.model, sizes, strict=True))
+    path, count = Path(arguments.out), len(arguments.batch_sizes)
+    if count not in (0, 2):
+        raise ValueError(f"argument --batch-sizes: got {count}; expected one a training.")
     with (
         locked(path.resolve().parent, patience=LAST_ORDER) as lock,
         progress_bar("measure", ROUNDS, quiet=arguments.json) as bar,
     ):
-        found = rates_beside(
-            one,
-            other,
+        rows = _beside(
+            arguments.model,
+            arguments,
             devices,
             _execution(arguments),
-            seconds=SECONDS if arguments.seconds is None else arguments.seconds,
-            seed=arguments.seed,
-            keeps=lock,
-            report=lambda: bar.update(1),
+            lock,
+            lambda: bar.update(1),
         )
-    rows = table_of(found)
     write_atomically(path, csv_text(rows, tuple(rows[0])))
-    loss = fitted_sharing([rate.loss.mean for rate in found]).loss
+    loss = fitted_sharing([row["loss"] for row in rows]).loss
     text = f"loss of fair sharing: {loss:.3f}\nwritten to {path}"
-    if min(rate.quiet for rate in found) < QUIET_CORE:
-        text += "\nother programs took the core meanwhile: measure again when they have ended"
-    return Output(f"{text_table(rows, tuple(rows[0]))}\n\n{text}", for_machines(rows))
+    if _disturbed(rows):
+        text += f"\n{DISTURBED}"
+    return Output(f"{text_table(rows, COLUMNS['pairs'])}\n\n{text}", for_machines(rows))
+
+
+def _beside(
+    models: Sequence[str],
+    arguments: argparse.Namespace,
+    devices: Devices,
+    execution: Execution,
+    keeps: Sequence[int],
+    report: Callable[[], object] = lambda: None,
+) -> list[dict[str, Any]]:
+    """Return a row for each of two trainings beside each other."""
+    from goodalloc.experiments.measure import beside, measure_all
+
+    usual = measure_all.PAIR_SECONDS if arguments.all else beside.SECONDS
+    sizes = () if arguments.all else arguments.batch_sizes
+    sizes = sizes or tuple(find_task(name).smallest_batch for name in models)
+    one, other = (beside.Training(*pair) for pair in zip(models, sizes, strict=True))
+    found = beside.rates_beside(
+        one,
+        other,
+        devices,
+        execution,
+        seconds=usual if arguments.seconds is None else arguments.seconds,
+        seed=arguments.seed,
+        keeps=keeps,
+        report=report,
+    )
+    facts = execution.columns | conditions(devices)
+    return [row | facts for row in table_of(found)]
+
+
+def _disturbed(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether other programs ran beside two trainings."""
+    return any(row["quiet"] < QUIET_CORE for row in rows)
 
 
 def _measure_restart(arguments: argparse.Namespace, devices: Devices) -> Output:
     """Measure what restarts of a training cost."""
-    from goodalloc.experiments.tasks.restart import restart_cost
+    from goodalloc.experiments.measure.measure_all import COLUMNS
 
     for name in ("trace", "replicas", "accumulation", "memory", "seconds"):
         if getattr(arguments, name) is not None:
@@ -220,14 +267,24 @@ def _measure_restart(arguments: argparse.Namespace, devices: Devices) -> Output:
         progress_bar("measure", visits, quiet=arguments.json) as bar,
     ):
         for _ in range(visits):
-            cost = restart_cost(model, devices.of(0), batch=batch)
-            row = cost._asdict() | {"lost_s": cost.lost}
-            rows.append({k: rounded(v, 4) if isinstance(v, float) else v for k, v in row.items()})
+            rows.append(_restart(model, devices, batch))
             bar.update(1)
     write_atomically(path, csv_text(rows, tuple(rows[0])))
     lost = estimate_of([row["lost_s"] for row in rows]).text(".1f")
-    text = f"{text_table(rows, tuple(rows[0]))}\n\na restart costs {lost} s\nwritten to {path}"
-    return Output(text, for_machines(rows))
+    text = f"a restart costs {lost} s\nwritten to {path}"
+    return Output(f"{text_table(rows, COLUMNS['restarts'])}\n\n{text}", for_machines(rows))
+
+
+def _restart(model: str, devices: Devices, batch: int | None = None) -> dict[str, Any]:
+    """Return a row for a restart of a training."""
+    from goodalloc.experiments.tasks.restart import restart_cost
+
+    cost = restart_cost(model, devices.of(0), batch=batch)
+    row = cost._asdict() | {"lost_s": cost.lost}
+    row = {
+        key: rounded(value, 4) if isinstance(value, float) else value for key, value in row.items()
+    }
+    return row | conditions(devices)
 
 
 def _measure_one(arguments: argparse.Namespace, size: int | None, devices: Devices) -> Output:
@@ -247,7 +304,7 @@ def _measure_one(arguments: argparse.Namespace, size: int | None, devices: Devic
     )
     find_task(plan.model)
     check_target(arguments.out)
-    _check_machine(plan, size, devices)
+    require_machine(plan, devices, size)
     if size is None:
         return _measure(
             plan,
@@ -338,31 +395,3 @@ def _replicas(given: tuple[int, ...] | None, size: int | None, devices: Devices)
             "torchrun started."
         )
     return given
-
-
-def _check_machine(plan: MeasurePlan, size: int | None, devices: Devices) -> None:
-    """Refuse a plan that this machine cannot measure.
-
-    Raises
-    ------
-    ValueError
-        If replicas would share GPUs without Gloo, many would share a core, CPUs are to round as
-        GPUs do, or a memory limit is given with GPUs, under torchrun or on Windows.
-    """
-    if size is None:
-        devices.require_room(max(plan.replicas))
-        cores, most = machine()["cores"], max(plan.replicas)
-        if not devices.gpus and most > MOST_A_CORE * cores:
-            raise ValueError(
-                f"argument --replicas: got {most}; expected at most {MOST_A_CORE * cores}, "
-                f"{MOST_A_CORE} on each of the {cores} cores of this machine, which they share."
-            )
-    if plan.execution.precision == "tf32" and not devices.gpus:
-        raise ValueError("argument --precision: got tf32; expected fp32 or bf16 on CPUs.")
-    if plan.memory_gib is None:
-        return
-    if devices.gpus or size is not None or sys.platform == "win32":
-        raise ValueError(
-            f"argument --memory: got {plan.memory_gib:g}; expected none but for processes on the "
-            "CPUs of this machine that goodalloc starts."
-        )

@@ -193,7 +193,8 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all",
         action="store_true",
-        help="measure all trainings that ship, on GPUs in every precision; --out is a folder",
+        help="measure all trainings that ship, on GPUs in every precision, their restarts, and "
+        "pairs that share a GPU or a core; --out is a folder",
     )
     parser.add_argument(
         "--beside",

@@ -11,6 +11,7 @@ from .devices import Devices as Devices
 from .execution import Execution as Execution
 from .machine_state import hardware as hardware
 from .measure_all import everything as everything
+from .measure_all import pairs as pairs
 from .measuring import MeasurePlan as MeasurePlan
 from .measuring import Measuring as Measuring
 from .measuring import doubled as doubled

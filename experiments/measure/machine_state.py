@@ -46,6 +46,18 @@ def hardware(devices: Devices, replicas: int = 1) -> dict[str, Any]:
     }
 
 
+def conditions(devices: Devices) -> dict[str, Any]:
+    """Return constant conditions and present state, for measurements that exchange no gradients.
+
+    Parameters
+    ----------
+    devices
+        Devices of this machine.
+    """
+    found = hardware(devices) | present_state(devices)
+    return {name: value for name, value in found.items() if name != "backend"}
+
+
 def device_name(devices: Devices, local_rank: int) -> str:
     """Return the name of the device of a process.
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import shlex
 import signal
+import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ from goodalloc.experiments.measure.machine_state import present_state
 from goodalloc.experiments.measure.measured_configuration import Configuration, measure, pooled
 from goodalloc.experiments.measure.process import NO_MEMORY as LACKED_MEMORY
 from goodalloc.experiments.measure.rank import lacks_memory
+from goodalloc.experiments.support.machine_description import machine
 from goodalloc.experiments.support.processes import ProcessEnded
 from goodalloc.models.support.validation import require_count, require_number
 
@@ -46,8 +48,8 @@ if TYPE_CHECKING:
 
     Rows = list[dict[str, Any]]
 
-#: Most replicas.
-MOST = 4096
+#: Most replicas, and most on each core of this machine.
+MOST, MOST_A_CORE = 4096, 8
 
 #: Part of the time that a step may take before batch sizes no longer double.
 LONGEST_STEP = 0.1
@@ -133,6 +135,43 @@ class MeasurePlan:
         given = {"compile": self.execution.compiled, "channels-last": self.execution.channels_last}
         words += [f"--{name}" for name, switched_on in given.items() if switched_on]
         return shlex.join([*words, *(("--seed", str(self.seed)) if self.seed else ())])
+
+
+def require_machine(plan: MeasurePlan, devices: Devices, launched: int | None) -> None:
+    """Refuse a plan that this machine cannot measure.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+    devices
+        Devices of this machine.
+    launched
+        Number of processes that torchrun started; None if it did not.
+
+    Raises
+    ------
+    ValueError
+        If replicas would share GPUs without Gloo, many would share a core, CPUs are to round as
+        GPUs do, or a memory limit is given with GPUs, under torchrun or on Windows.
+    """
+    if launched is None:
+        devices.require_room(max(plan.replicas))
+        cores, most = machine()["cores"], max(plan.replicas)
+        if not devices.gpus and most > MOST_A_CORE * cores:
+            raise ValueError(
+                f"argument --replicas: got {most}; expected at most {MOST_A_CORE * cores}, "
+                f"{MOST_A_CORE} on each of the {cores} cores of this machine, which they share."
+            )
+    if plan.execution.precision == "tf32" and not devices.gpus:
+        raise ValueError("argument --precision: got tf32; expected fp32 or bf16 on CPUs.")
+    if plan.memory_gib is None:
+        return
+    if devices.gpus or launched is not None or sys.platform == "win32":
+        raise ValueError(
+            f"argument --memory: got {plan.memory_gib:g}; expected none but for processes on the "
+            "CPUs of this machine that goodalloc starts."
+        )
 
 
 def doubled(task: TrainingTask) -> Iterator[int]:
