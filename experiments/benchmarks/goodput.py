@@ -256,7 +256,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeats", type=whole(1), default=5)
     parser.add_argument("--seed", type=whole(0), default=0)
     parser.add_argument("--backends", nargs="+", choices=BACKENDS, default=list(BACKENDS))
-    sizes = [1_000, 10_000, 100_000, 1_000_000]
+    sizes = [1_000, 10_000, 100_000, 1_000_000, 4_000_000, 8_000_000]
     parser.add_argument(
         "--sizes", type=whole(1), nargs="+", default=sizes, help="of growing tables"
     )
