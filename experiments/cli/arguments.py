@@ -131,7 +131,7 @@ GROUPED: dict[str, dict[str, tuple[str, Callable[[argparse.ArgumentParser], None
         "export": ("write an instance as a mathematical program", add_export),
         "view": ("write a page to look at: a round, replays, or the gap benchmark", add_view),
         "check": ("check an allocation of an instance and print its fitness", add_check),
-        "verify": ("check a certificate of a bound on the fitness", add_verify),
+        "verify": ("check a certificate of a bound on the fitness, or on a day", add_verify),
     },
     "replay and reproduce": {
         "simulate": ("replay a workload under several policies; resumes", add_simulate),

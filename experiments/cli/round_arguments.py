@@ -178,16 +178,23 @@ def add_check(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_checked(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of what is checked."""
-    parser.add_argument("file", help=FILE_HELP)
-    parser.add_argument("allocation", help="an allocation file or a result file")
+def _add_checked(parser: argparse.ArgumentParser, file: str = "", allocation: str = "") -> None:
+    """Add the arguments of what is checked; `file` and `allocation` tell what else it may be."""
+    parser.add_argument("file", help=FILE_HELP + file)
+    parser.add_argument("allocation", help=f"an allocation file or a result file{allocation}")
 
 
 def add_verify(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command `verify`."""
-    _add_checked(parser)
-    parser.add_argument("certificate", help="a certificate file")
+    _add_checked(
+        parser,
+        "; of a day in hindsight, its problem.json",
+        "; of a day, its schedule.json, or the jobs.csv of a replay of its jobs",
+    )
+    parser.add_argument(
+        "certificate",
+        help="a certificate file; of a day, its bound.json or replay-bound.json",
+    )
     parser.add_argument(
         "--exact", action="store_true", help="calculate in rational numbers (smaller rounds)"
     )
