@@ -19,6 +19,7 @@ from goodalloc.experiments.cli.types import (
 from goodalloc.models.support.tolerances import DEFAULT_GAP
 
 FILE_HELP = "an instance file, or the name of an instance that ships"
+TREE_HELP = "a topology file, or standard for islands, racks and pods of equal nodes"
 COLUMNS_HELP = "; FILE.parquet for a round in columns, of up to a million jobs"
 
 #: Seconds that a cross-check may take where none are given.
@@ -107,10 +108,25 @@ def add_generate(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command `generate`."""
     parser.add_argument(
         "--workload",
-        choices=("pollux", "synergy"),
+        choices=("pollux", "synergy", "plans", "llm"),
         default="pollux",
         help="evaluation whose jobs are drawn (default: pollux); synergy: rigid jobs with modes on "
-        "servers of 8 GPUs, 24 cores and 500 GB",
+        "servers of 8 GPUs, 24 cores and 500 GB; plans: large models that choose execution plans, "
+        "on --nodes of A100, as many of A40 and of A10; llm: language models on --nodes of A100 "
+        "and as many of H100",
+    )
+    parser.add_argument(
+        "--tree",
+        metavar="FILE",
+        help="pollux: also write a tree of islands, racks and pods to this file; a tenth of the "
+        "jobs require a rack",
+    )
+    parser.add_argument(
+        "--gangs",
+        type=number(0.0, 1.0),
+        metavar="SHARE",
+        help="with --tree: share of the jobs that run on two whole nodes or not at all (default: "
+        "0)",
     )
     parser.add_argument(
         "--split",
@@ -167,14 +183,14 @@ def add_export(parser: argparse.ArgumentParser) -> None:
         choices=("pattern", "aggregate", "node", "domains", "pieces"),
         help="(default: pattern, or aggregate with modes or types of GPU; domains with --tree)",
     )
-    parser.add_argument("--tree", metavar="FILE", help="a topology file: the round on this tree")
+    parser.add_argument("--tree", metavar="FILE", help=TREE_HELP)
 
 
 def add_check(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command `check`."""
     _add_checked(parser)
     parser.add_argument(
-        "--tree", metavar="FILE", help="a topology file: check its rules, too, and value jobs by it"
+        "--tree", metavar="FILE", help=f"{TREE_HELP}: its rules, and the speeds of its levels"
     )
 
 
@@ -204,7 +220,7 @@ def add_verify(parser: argparse.ArgumentParser) -> None:
         help="write the instance with all models and rules spelt out, as the stand-alone "
         "checker reads it",
     )
-    parser.add_argument("--tree", metavar="FILE", help="a topology file: the round on this tree")
+    parser.add_argument("--tree", metavar="FILE", help=TREE_HELP)
 
 
 def add_demo(parser: argparse.ArgumentParser) -> None:
@@ -323,7 +339,7 @@ def add_room(parser: argparse.ArgumentParser) -> None:
 def add_topology(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command `topology`."""
     parser.add_argument("file", help=FILE_HELP)
-    parser.add_argument("tree", help="a topology file, which names its nodes and jobs")
+    parser.add_argument("tree", help=TREE_HELP)
     parser.add_argument(
         "--placement",
         choices=("exact", "best_fit", "least_free", "most_free", "balanced"),
@@ -351,7 +367,14 @@ def add_view(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allocation",
         metavar="FILE",
-        help="an allocation or result of the instance (default: the present placements)",
+        help="an allocation or result of the instance (default: the present placements); of a "
+        "result, its bound is shown",
+    )
+    parser.add_argument("--tree", metavar="FILE", help=TREE_HELP)
+    parser.add_argument(
+        "--certificate",
+        metavar="FILE",
+        help="a certificate of the allocation, which is checked and whose bound is shown",
     )
     parser.add_argument(
         "--policies",

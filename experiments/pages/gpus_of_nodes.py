@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,9 +20,17 @@ from goodalloc.experiments.pages.page_parts import (
     shown_number,
     table,
 )
+from goodalloc.experiments.pages.tree_of_nodes import (
+    counted_domains,
+    draw_borders,
+    order_of_nodes,
+)
 from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.objective import fitness, utilities
+from goodalloc.models.topology.topology_feasibility import topology_violations
+from goodalloc.models.topology.topology_round import TopologyRound
 from goodalloc.solvers.interface.bounds import knapsack
+from goodalloc.solvers.interface.result import REFUTING_EXCESS
 
 if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Allocation
@@ -56,20 +64,40 @@ WORTH = (
 KEPT, RESTARTED = ("#8a8a8a", 1.0), ("#000000", 2.5)
 
 
-def round_page(instance: Instance, allocation: Allocation) -> str:
+class Bound(NamedTuple):
+    """Fitness that no allocation of a round exceeds.
+
+    Attributes
+    ----------
+    value
+        The fitness.
+    source
+        Who says so, as in "at most 1 % by a certificate".
+    """
+
+    value: float
+    source: str
+
+
+def round_page(
+    round_: Instance | TopologyRound, allocation: Allocation, bound: Bound | None = None
+) -> str:
     """Return a page of an allocation of a round beside the present one.
 
     Parameters
     ----------
-    instance
-        The round.
+    round_
+        The round, without a tree or on one.
     allocation
         What was decided; the present allocation to show the round alone.
+    bound
+        A bound on the fitness; None for that of all GPUs in one pool, which is weak where jobs have
+        modes or the cluster is a tree.
 
     Raises
     ------
     ValueError
-        If the allocation breaks a rule of the round.
+        If the allocation breaks a rule of the round, or its fitness exceeds the bound.
 
     Examples
     --------
@@ -79,11 +107,19 @@ def round_page(instance: Instance, allocation: Allocation) -> str:
     >>> "<html" in round_page(instance, instance.current)
     True
     """
-    if broken := violations(instance, allocation):
+    tree: TopologyRound | None = None
+    if isinstance(round_, TopologyRound):
+        tree, broken = round_, topology_violations(round_, allocation)
+        instance, allocation = round_.leveled, round_.graded(allocation)
+    else:
+        instance, broken = round_, violations(round_, allocation)
+    if broken:
         raise ValueError(f"Instance '{instance.name}': {broken[0]}")
     changes = job_changes(instance, allocation)
     worth = gpu_worth(instance, allocation)
-    facts = _facts(instance, allocation, changes)
+    facts = _facts(instance, allocation, changes, bound)
+    if tree is not None:
+        facts["tree"] = counted_domains(tree)
     if worth is not None:
         facts["price of a GPU"] = f"{100.0 * worth.price:.2f} % of the fitness"
     title = f"Round {instance.name}"
@@ -92,8 +128,16 @@ def round_page(instance: Instance, allocation: Allocation) -> str:
         "node, with the number of the job; a thick black line around it says that the job starts "
         "or restarts. Point at a bar to read about its job; click a heading of the table to sort."
     )
-    parts = [heading(title, facts), note(told), _nodes(instance, allocation, changes)]
+    if tree is not None:
+        told += (
+            " Lines stand between nodes of different domains of the tree, the thicker the higher "
+            "their level."
+        )
+    parts = [heading(title, facts), note(told), _nodes(instance, allocation, changes, tree)]
     jobs = _jobs(instance, allocation, changes)
+    if any(job.modes for job in instance.jobs):
+        name = "mode" if tree is None else "held_within"
+        jobs.insert(4, name, _modes(instance, allocation, tree))
     if worth is not None:
         parts.append(note(WORTH))
         jobs.insert(5, "one_more_(%)", 100.0 * worth.more)
@@ -119,29 +163,42 @@ def job_changes(instance: Instance, allocation: Allocation) -> list[str]:
     return found
 
 
-def _facts(instance: Instance, allocation: Allocation, changes: list[str]) -> dict[str, str]:
-    value, bound = fitness(instance, allocation), knapsack(instance).value
-    percent = 100.0 * max(1.0 - value / bound, LEAST_GAP)
-    gap = f"at most {shown_number(percent, 2)} %" if math.isfinite(bound) else "–"
+def _facts(
+    instance: Instance, allocation: Allocation, changes: list[str], bound: Bound | None
+) -> dict[str, str]:
+    value = fitness(instance, allocation)
+    bound = bound or Bound(knapsack(instance).value, "one pool of all GPUs")
+    if value > bound.value * (1.0 + REFUTING_EXCESS):
+        raise ValueError(
+            f"Instance '{instance.name}': the fitness {value:.9g} exceeds {bound.value:.9g}, the "
+            f"bound by {bound.source}; expected one of this round."
+        )
+    percent = 100.0 * max(1.0 - value / bound.value, LEAST_GAP)
+    gap = "–"
+    if math.isfinite(bound.value):
+        gap = f"at most {shown_number(percent, 2)} % by {bound.source}"
     counts = [f"{changes.count(kind)} {kind}" for kind in dict.fromkeys(sorted(changes))]
     held, gpus = int(allocation.replicas.sum()), instance.cluster.num_gpus
     return {
         "jobs": f"{instance.num_jobs:,}",
         "GPUs held": f"{held:,} of {gpus:,} on {instance.cluster.num_nodes:,} nodes",
         "fitness": shown_number(value, 6),
-        "proven gap": gap,
+        "gap": gap,
         "changes": ", ".join(counts),
     }
 
 
-def _nodes(instance: Instance, allocation: Allocation, changes: list[str]) -> Any:
+def _nodes(
+    instance: Instance, allocation: Allocation, changes: list[str], tree: TopologyRound | None
+) -> Any:
     """Return the picture of all GPUs."""
     cluster = instance.cluster
     most = int(cluster.node_gpus.max())
     letters = max(map(len, cluster.node_names))
     cell, stride, rows = _grid(cluster.num_nodes, most, letters)
-    node = np.arange(cluster.num_nodes)
-    left, top = (node // rows) * stride, node % rows
+    order = np.arange(cluster.num_nodes) if tree is None else order_of_nodes(tree)
+    place = np.argsort(order)
+    left, top = (place // rows) * stride, place % rows
     margin = LETTER * letters / cell + 0.4
     right = float(left.max()) + most + 0.3
     width = min(max(round(cell * (margin + right)), FEWEST_PIXELS), WIDTH)
@@ -158,6 +215,8 @@ def _nodes(instance: Instance, allocation: Allocation, changes: list[str]) -> An
     _draw_gpus(ax, cluster, left, top, f"{min(cell - 2, 11)}px")
     held = _held(instance, allocation, changes, left, top)
     _draw_jobs(ax, held, cell, labels=allocation.job.size <= MOST_LABELS)
+    if tree is not None:
+        draw_borders(ax, tree, order, left, top, float(most))
     ax.axis.visible = False
     ax.grid.visible = False
     return ax
@@ -300,3 +359,15 @@ def _jobs(instance: Instance, allocation: Allocation, changes: list[str]) -> pd.
             "nodes": nodes,
         }
     )
+
+
+def _modes(instance: Instance, allocation: Allocation, tree: TopologyRound | None) -> list[str]:
+    """Return the mode of every job that runs, or on a tree the lowest level that holds it."""
+    runs = (allocation.job_replicas > 0).tolist()
+    if tree is not None:
+        names, levels = tree.topology.level_names, tree.level_of(allocation).tolist()
+        return [names[level] if on else "–" for level, on in zip(levels, runs, strict=True)]
+    return [
+        job.modes[mode].name if job.modes and on else "–"
+        for job, mode, on in zip(instance.jobs, allocation.mode.tolist(), runs, strict=True)
+    ]

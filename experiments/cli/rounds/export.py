@@ -7,17 +7,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.documents.json_file import read_document
 from goodalloc.data.files.allocation import read_allocation
+from goodalloc.data.files.format_names import ALLOCATION_FORMAT, RESULT_FORMAT
 from goodalloc.data.rounds.any_round import read_round
 from goodalloc.experiments.cli.output import Output, check_distinct, check_target, flat
 from goodalloc.experiments.cli.rounds.columns import require_reader
+from goodalloc.experiments.cli.rounds.trees import read_tree
+from goodalloc.experiments.cli.rounds.verify import verify_certificate
 from goodalloc.experiments.support.extras import require_extra
 from goodalloc.formulations.exported.program_file import export_program
 from goodalloc.formulations.exported.round_program import CLAIMS
+from goodalloc.solvers.interface.result_file import read_result
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
 
     from goodalloc.models.round.instance import Instance
     from goodalloc.models.topology.topology_round import TopologyRound
@@ -26,39 +30,79 @@ if TYPE_CHECKING:
 def view_command(arguments: argparse.Namespace) -> Output:
     """Write a page to look at."""
     check_target(arguments.out)
-    check_distinct(arguments.path, arguments.allocation, arguments.out)
+    check_distinct(
+        arguments.path,
+        arguments.allocation,
+        arguments.certificate,
+        arguments.tree,
+        arguments.out,
+    )
     require_extra("view", "Command view")
     require_reader(arguments.path)
-    found = _page(arguments.path, arguments.allocation, flat(arguments.policies))
+    found = _page(arguments)
     write_atomically(Path(arguments.out), found)
     size = len(found.encode("utf-8"))
     text = f"{arguments.out}: {size / 1e6:.1f} MB, opens in any browser"
     return Output(text, {"file": arguments.out, "bytes": size})
 
 
-def _page(path: str, allocation: str | None, policies: Sequence[str]) -> str:
+def _page(arguments: argparse.Namespace) -> str:
     """Return the page of what a path names."""
     from goodalloc.experiments.library.submission import DESCRIPTION
 
-    if not (Path(path) / DESCRIPTION).is_file():
-        from goodalloc.experiments.pages.view import view
-
-        if allocation is None:
-            return view(path, policies)
+    path, policies = arguments.path, flat(arguments.policies)
+    submitted = (Path(path) / DESCRIPTION).is_file()
+    for option in ("allocation", "tree", "certificate"):
+        if getattr(arguments, option) is None:
+            continue
+        if submitted:
+            raise ValueError(f"argument --{option}: expected none with a submission.")
         if Path(path).is_dir():
-            raise ValueError("argument --allocation: expected an instance with it, not a folder.")
+            raise ValueError(f"argument --{option}: expected an instance with it, not a folder.")
         if policies:
             raise ValueError("argument --policies: expected a folder of replays with it.")
-        from goodalloc.experiments.pages.gpus_of_nodes import round_page
+        return _page_of_round(arguments)
+    if submitted:
+        from goodalloc.experiments.library.ranking_page import submission_page
 
-        instance = read_round(path)
-        return round_page(instance, read_allocation(allocation, instance))
-    from goodalloc.experiments.library.ranking_page import submission_page
+        if policies:
+            raise ValueError("argument --policies: expected none with a submission.")
+        return submission_page(Path(path))
+    from goodalloc.experiments.pages.view import view
 
-    for option, given in (("allocation", allocation), ("policies", policies)):
-        if given:
-            raise ValueError(f"argument --{option}: a submission has none; expected none with it.")
-    return submission_page(Path(path))
+    return view(path, policies)
+
+
+def _page_of_round(arguments: argparse.Namespace) -> str:
+    """Return the page of an allocation of a round, with the best bound that the files tell.
+
+    Raises
+    ------
+    ValueError
+        If a file cannot be read, or the certificate is refused or goes with no allocation.
+    """
+    from goodalloc.experiments.pages.gpus_of_nodes import Bound, round_page
+
+    path, answer, tree = arguments.path, arguments.allocation, arguments.tree
+    instance, bound = read_round(path), None
+    round_ = instance if tree is None else read_tree(tree, instance)
+    allocation = instance.current
+    if answer is not None:
+        allocation = read_allocation(answer, instance)
+        kind = read_document(answer, (ALLOCATION_FORMAT, RESULT_FORMAT))["format"]
+        if tree is None and kind == RESULT_FORMAT:
+            result = read_result(answer, instance)
+            if math.isfinite(result.bound):
+                bound = Bound(result.bound, f"{result.solver}, as {answer} says")
+    if arguments.certificate is not None:
+        if answer is None:
+            raise ValueError("argument --certificate: expected --allocation with it.")
+        verdict = verify_certificate(path, answer, arguments.certificate, tree=tree)
+        if not verdict.verified:
+            why = "; ".join(verdict.data["reasons"])
+            raise ValueError(f"Certificate '{arguments.certificate}' is refused: {why}")
+        bound = Bound(verdict.data["bound"], "a certificate that was checked")
+    return round_page(round_, allocation, bound)
 
 
 def export_command(arguments: argparse.Namespace) -> Output:
@@ -68,9 +112,7 @@ def export_command(arguments: argparse.Namespace) -> Output:
     instance = read_round(arguments.file)
     round_: Instance | TopologyRound = instance
     if arguments.tree is not None:
-        from goodalloc.data.topology.topology_file import read_topology  # a long chain of imports
-
-        round_ = read_topology(arguments.tree, instance)
+        round_ = read_tree(arguments.tree, instance)
     found = export_program(round_, arguments.to, arguments.formulation)
     power = instance.rules.power
     text = (

@@ -7,18 +7,25 @@ from typing import TYPE_CHECKING, Any, get_args
 from goodalloc.data.files.instance import instance_text, instance_to_dict, write_instance
 from goodalloc.data.rounds.any_round import PARQUET
 from goodalloc.data.rounds.drawn_jobs import State
-from goodalloc.experiments.cli.output import Output, check_target
+from goodalloc.experiments.cli.output import Output, check_distinct, check_target
 from goodalloc.experiments.cli.rounds.columns import require_reader
 from goodalloc.experiments.cli.types import uniform_size
 from goodalloc.models.support.validation import literal, require_choice
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable, Mapping
 
     from goodalloc.models.columns.round_columns import RoundColumns
     from goodalloc.models.round.cluster import Cluster
     from goodalloc.models.round.instance import Instance
     from goodalloc.models.round.rules import Rules
+
+#: Arguments that make no difference to rounds with execution plans.
+UNUSED = (
+    *("gpus_per_node", "group", "state", "rules", "cores", "memory"),
+    *("load", "split", "several_gpus", "tree"),
+)
 
 #: State of a cluster whose free GPUs lie about.
 SCATTERED = "scattered"
@@ -27,11 +34,15 @@ SCATTERED = "scattered"
 def generate_command(arguments: argparse.Namespace) -> Output:
     """Draw an instance and write or print it."""
     check_target(arguments.out)
+    check_target(arguments.tree)
+    check_distinct(arguments.out, arguments.tree)
+    if arguments.gangs is not None and arguments.tree is None:
+        raise ValueError("argument --gangs: expected --tree with it.")
     if arguments.state is not None:
         require_choice("argument --state", arguments.state, (*get_args(State), SCATTERED))
     if arguments.out is not None and arguments.out.endswith(PARQUET):
         return _draw_columns(arguments)
-    instance = (_draw_pollux if arguments.workload == "pollux" else _draw_synergy)(arguments)
+    instance = DRAWN[arguments.workload](arguments)
     if arguments.out is None:
         return Output(instance_text(instance).rstrip(), instance_to_dict(instance))
     write_instance(instance, arguments.out)
@@ -54,7 +65,7 @@ def _draw_columns(arguments: argparse.Namespace) -> Output:
     from goodalloc.models.columns.round_columns import RoundColumns
 
     require_reader(arguments.out)
-    for name in ("load", "memory", "split", "several_gpus", "name"):
+    for name in ("load", "memory", "split", "several_gpus", "name", "tree"):
         if getattr(arguments, name) not in (None, False):
             raise ValueError(
                 f"argument --{name.replace('_', '-')}: expected none for a round in columns."
@@ -102,6 +113,8 @@ def _draw_pollux(arguments: argparse.Namespace) -> Instance:
     from goodalloc.data.rounds.typed import generate_typed
 
     _refuse(arguments, "split", "several_gpus")
+    if arguments.tree is not None:
+        return _draw_on_tree(arguments)
     if arguments.state == SCATTERED:
         return _draw_scattered(arguments)
     cluster = None if arguments.group is None else _cluster(arguments.group)
@@ -124,6 +137,27 @@ def _draw_pollux(arguments: argparse.Namespace) -> Instance:
     return equipped if arguments.name is None else equipped.replace(name=arguments.name)
 
 
+def _draw_on_tree(arguments: argparse.Namespace) -> Instance:
+    """Draw a round on a tree, write the tree, and return the round without it."""
+    from goodalloc.data.topology.topology_file import write_topology
+    from goodalloc.data.topology.tree_rounds import generate_on_tree
+
+    for name in ("group", "cores", "memory"):
+        if getattr(arguments, name) is not None:
+            raise ValueError(f"argument --{name}: expected none with --tree.")
+    state = "cold" if arguments.state is None else arguments.state
+    if state == SCATTERED:
+        raise ValueError(f"argument --state: got {SCATTERED}; expected another with --tree.")
+    nodes, gpus = uniform_size(arguments)
+    given: dict[str, Any] = {"jobs": arguments.jobs, "load": arguments.load, "state": state}
+    round_ = generate_on_tree(arguments.seed, nodes, gpus, **given, gangs=arguments.gangs or 0.0)
+    instance = round_.instance
+    name = instance.name if arguments.name is None else arguments.name
+    instance = instance.replace(rules=_preset(arguments), name=name)
+    write_topology(round_.replace(instance=instance), arguments.tree)
+    return instance
+
+
 def _draw_scattered(arguments: argparse.Namespace) -> Instance:
     """Draw a round on a cluster whose free GPUs lie about."""
     from goodalloc.data.rounds.scattered import generate_scattered
@@ -143,7 +177,7 @@ def _draw_synergy(arguments: argparse.Namespace) -> Instance:
     """Draw a round of rigid jobs with modes, as in Synergy's evaluation."""
     from goodalloc.data.rounds.synergy import ONE_GPU, PUBLISHED_GPUS, synergy_round
 
-    _refuse(arguments, "gpus_per_node", "group", "state", "rules", "cores", "memory")
+    _refuse(arguments, "gpus_per_node", "group", "state", "rules", "cores", "memory", "tree")
     instance = synergy_round(
         arguments.seed,
         arguments.nodes or 16,
@@ -154,6 +188,54 @@ def _draw_synergy(arguments: argparse.Namespace) -> Instance:
         name=arguments.name,
     )
     return instance.replace(rules=_changed(instance.rules, arguments))
+
+
+def _draw_plans(arguments: argparse.Namespace) -> Instance:
+    """Draw a round of large models that choose their execution plans."""
+    from goodalloc.data.library.recipes import RECIPES
+
+    seed, nodes = arguments.seed, arguments.nodes or 16
+
+    def draw(jobs: int) -> Instance:
+        found = RECIPES["arena"](seed, jobs, nodes, nodes, nodes)
+        return found.replace(name=f"plans-{jobs}-jobs-{found.cluster.num_nodes}-nodes-seed-{seed}")
+
+    return _by_recipe(arguments, draw)
+
+
+def _draw_llm(arguments: argparse.Namespace) -> Instance:
+    """Draw a round of trainings of language models."""
+    from goodalloc.data.plans.llm_round import generate_llm_round
+
+    nodes = arguments.nodes or 16
+    return _by_recipe(
+        arguments, lambda jobs: generate_llm_round(arguments.seed, jobs, nodes, nodes)
+    )
+
+
+def _by_recipe(arguments: argparse.Namespace, draw: Callable[[int], Instance]) -> Instance:
+    """Return a drawn round of a number of jobs, under its own rules as the arguments change them.
+
+    Raises
+    ------
+    ValueError
+        If there is no number of jobs, or other arguments that make no difference.
+    """
+    _refuse(arguments, *UNUSED)
+    if arguments.jobs is None:
+        raise ValueError(f"argument --jobs: expected one with --workload {arguments.workload}.")
+    instance = draw(arguments.jobs)
+    rules, name = _changed(instance.rules, arguments), arguments.name
+    return instance.replace(rules=rules, name=instance.name if name is None else name)
+
+
+#: Workloads by name.
+DRAWN: Mapping[str, Callable[[argparse.Namespace], Instance]] = {
+    "pollux": _draw_pollux,
+    "synergy": _draw_synergy,
+    "plans": _draw_plans,
+    "llm": _draw_llm,
+}
 
 
 def _refuse(arguments: argparse.Namespace, *names: str) -> None:

@@ -17,6 +17,7 @@ from goodalloc.experiments.cli.output import (
     check_target,
 )
 from goodalloc.experiments.cli.rounds.columns import require_reader, solve_in_columns
+from goodalloc.experiments.cli.rounds.trees import read_tree
 from goodalloc.experiments.gap.comparison import check_solvers
 from goodalloc.experiments.reporting.report import bound_text, percent
 from goodalloc.experiments.support.extras import require_extra
@@ -220,10 +221,9 @@ def _checked(
     if tree is None:
         broken = violations(instance, allocation)
         return broken, math.nan if broken else fitness(instance, allocation)
-    from goodalloc.data.topology.topology_file import read_topology
     from goodalloc.models.topology.topology_feasibility import topology_violations
     from goodalloc.models.topology.topology_round import topology_fitness
 
-    round_ = read_topology(tree, instance)
+    round_ = read_tree(tree, instance)
     broken = topology_violations(round_, allocation)
     return broken, math.nan if broken else topology_fitness(round_, allocation)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.files.allocation import write_allocation
 from goodalloc.data.rounds.any_round import read_round
-from goodalloc.data.topology.topology_file import read_topology
 from goodalloc.experiments.cli.output import FAILED, Output, check_distinct, check_target
 from goodalloc.experiments.cli.rounds.columns import require_reader
+from goodalloc.experiments.cli.rounds.trees import read_tree
 from goodalloc.experiments.reporting.report import text_table
 from goodalloc.solvers.certificates.tree_certificate import certify_tree
 from goodalloc.solvers.certificates.tree_certificate_file import write_tree_certificate
@@ -37,7 +37,7 @@ def topology_command(arguments: argparse.Namespace) -> Output:
                 f"Instance '{instance.name}': job '{job.name}' has modes; expected none in a round "
                 "on a tree, whose levels are modes."
             )
-    round_ = read_topology(arguments.tree, instance)
+    round_ = read_tree(arguments.tree, instance)
     stop = Stop(seconds=arguments.seconds, gap=arguments.gap)
     if arguments.placement == "exact":
         result = solve_tree(round_, stop=stop)

@@ -20,7 +20,6 @@ from goodalloc.data.gavel.time_sharing_file import (
 from goodalloc.data.rounds.any_round import PARQUET
 from goodalloc.data.rounds.benchmark_set import find_instance
 from goodalloc.data.rounds.column_file import read_columns
-from goodalloc.data.topology.topology_file import read_topology
 from goodalloc.experiments.cli.output import (
     FAILED,
     Output,
@@ -28,6 +27,7 @@ from goodalloc.experiments.cli.output import (
     check_target,
 )
 from goodalloc.experiments.cli.rounds.columns import require_reader
+from goodalloc.experiments.cli.rounds.trees import read_tree
 from goodalloc.experiments.reporting.report import percent
 from goodalloc.experiments.verification import (
     verify,
@@ -103,7 +103,7 @@ def verify_certificate(
     resolved
         File for the instance that was checked, with all models and rules spelt out.
     tree
-        Topology file of a round on a tree.
+        Topology file of a round on a tree, or ``standard``.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def verify_certificate(
             raise ValueError("argument --resolved: time shares have no models; expected none.")
         return _verify_shares(problem, answer, certificate, exact=exact)
     instance = find_instance(os.fspath(problem))
-    round_ = None if tree is None else read_topology(tree, instance)
+    round_ = None if tree is None else read_tree(tree, instance)
     document = instance_to_dict(instance) if round_ is None else resolved_to_dict(round_)
     verdict = _verify_round(document, answer, found, exact=exact)
     if resolved is not None and round_ is not None:
