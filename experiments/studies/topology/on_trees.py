@@ -2,23 +2,26 @@
 
 Settled rounds, in which a tenth of the jobs require one rack: with many jobs (by number, three
 sizes, with and without gangs of two nodes), and with few (by load, the GPUs that jobs ask for over
-those that there are). The heuristics place the numbers of GPUs of the optimum of the round without
-its tree, which stands beside them.
+those that there are). Each is decided by a task of its own. The heuristics place the numbers of
+GPUs of the optimum of the round without its tree, which stands beside them.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from goodalloc.experiments.reporting.plots import COLOURS
 from goodalloc.experiments.reporting.table_numbers import rounded
+from goodalloc.experiments.studies.framework.recorded_task import RecordedTask
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 from goodalloc.experiments.studies.topology.drawn_rounds import rounds_on_equal_nodes
 from goodalloc.experiments.studies.topology.published_nodes import rounds_on_published_nodes
+from goodalloc.experiments.support.version import library_version
 from goodalloc.models.topology.topology_feasibility import topology_violations
 from goodalloc.models.topology.topology_round import topology_fitness, topology_utilities
 from goodalloc.solvers.certificates.tree_certificate import certify_tree
@@ -27,11 +30,15 @@ from goodalloc.solvers.topology.exact_tree import flat_optimum, solve_tree
 from goodalloc.solvers.topology.kueue_placement import ALGORITHMS, greedy_placement
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from goodalloc.experiments.studies.framework.records import Rows
-    from goodalloc.experiments.studies.topology.drawn_rounds import DrawnRound
+    from goodalloc.experiments.studies.framework.reproduction import Plan
+    from goodalloc.experiments.studies.topology.drawn_rounds import RoundRecipe
+    from goodalloc.experiments.support.tasks import Report
     from goodalloc.models.topology.topology_round import TopologyRound
 
 #: Gap at which a round counts as decided, and the time that it may take.
@@ -87,9 +94,44 @@ class TreeRow(NamedTuple):
     racks: str = ""
 
 
-def tree_row(drawn: DrawnRound) -> TreeRow:
-    """Return one round, decided exactly and by each placement."""
-    round_ = drawn.round_
+@dataclass(frozen=True)
+class TreeTask(RecordedTask):
+    """One round, decided in every way.
+
+    Parameters
+    ----------
+    recipe
+        What it is drawn from.
+    """
+
+    recipe: RoundRecipe
+
+    def description(self) -> dict[str, Any]:
+        """Return all inputs that the record depends on."""
+        return {
+            "format": "goodalloc-tree-round",
+            "version": 1,
+            "library": library_version(),
+            **self.recipe._asdict(),
+            "nodes": list(self.recipe.nodes),
+        }
+
+    def work(self, report: Report) -> dict[str, Any]:
+        """Decide the round."""
+        found = tree_row(self.recipe)._asdict()
+        report(1.0)
+        return found
+
+
+def tree_row(recipe: RoundRecipe) -> TreeRow:
+    """Return one round, decided exactly and by each placement.
+
+    Parameters
+    ----------
+    recipe
+        What it is drawn from.
+    """
+    round_ = recipe.draw()
     wanted = flat_optimum(round_)
     assert wanted is not None  # without a limit of time
     table_seconds = _timed_table(round_)
@@ -107,10 +149,10 @@ def tree_row(drawn: DrawnRound) -> TreeRow:
     return TreeRow(
         nodes=round_.instance.cluster.num_nodes,
         gpus_per_node=int(round_.instance.cluster.node_gpus.max()),
-        seed=drawn.seed,
-        load=drawn.load,
+        seed=recipe.seed,
+        load=recipe.load,
         jobs=round_.instance.num_jobs,
-        gangs=drawn.gangs,
+        gangs=recipe.gangs,
         fitness=rounded(exact.fitness, 12),
         bound=rounded(exact.bound, 12),
         stage=exact.bound_source,
@@ -119,8 +161,8 @@ def tree_row(drawn: DrawnRound) -> TreeRow:
         certified_bound=rounded(certificate.bound, 12),
         certificate_seconds=rounded(certificate_seconds, 4),
         **{n: None if f is None else rounded(f, 12) for n, f in reached.items()},
-        gpu_type=drawn.gpu_type,
-        racks=drawn.racks,
+        gpu_type=recipe.gpu_type,
+        racks=recipe.racks,
     )
 
 
@@ -143,8 +185,12 @@ def _label(row: TreeRow) -> str:
     return f"{row.jobs} jobs, {100 * row.gangs:g} % gangs"
 
 
-def _key(row: TreeRow) -> tuple[str, str, int, str]:
-    return row.gpu_type, row.racks, row.nodes, _label(row)
+def _key(row: TreeRow) -> tuple[str, str, int, int, str]:
+    return row.gpu_type, row.racks, row.nodes, row.gpus_per_node, _label(row)
+
+
+#: Columns of `_key`.
+KEYS = ("gpu_type", "racks", "nodes", "gpus_per_node", "round")
 
 
 def summarise_trees(rows: list[TreeRow]) -> Rows:
@@ -159,7 +205,7 @@ def summarise_trees(rows: list[TreeRow]) -> Rows:
         gaps = {name: [one for one in each if not math.isnan(one)] for name, each in gaps.items()}
         shown.append(
             {
-                **dict(zip(("gpu_type", "racks", "nodes", "round"), key, strict=True)),
+                **dict(zip(KEYS, key, strict=True)),
                 "proved": f"{proved}/{len(group)}",
                 "largest_gap": max(1.0 - row.fitness / row.bound for row in group),
                 "exact_(s)": rounded(float(np.median([r.exact_seconds for r in group])), 3),
@@ -188,19 +234,26 @@ def plot_trees(rows: list[TreeRow]) -> Figure:
     from matplotlib.figure import Figure
 
     by_load = [row for row in rows if row.load is not None]
-    lists = list(dict.fromkeys((row.gpu_type, row.racks) for row in by_load))
+    lists = list(dict.fromkeys(map(_list_of, by_load)))
     across = min(len(lists), 3)
     down = -(-len(lists) // across)
     size = (8.0, 4.2) if across == 1 else (4.2 * across, 3.2 * down)
     figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(down, across, squeeze=False).ravel()
     for ax, one in zip(panels, lists, strict=False):
-        _draw_gaps(ax, [row for row in by_load if (row.gpu_type, row.racks) == one])
-        ax.set_title(", ".join(filter(None, one)), fontsize="medium")
+        _draw_gaps(ax, [row for row in by_load if _list_of(row) == one])
+        ax.set_title(one, fontsize="medium")
     for ax in panels[len(lists) :]:
         ax.set_axis_off()
     panels[0].legend(fontsize="small")
     return figure
+
+
+def _list_of(row: TreeRow) -> str:
+    """Return the name of the nodes of a round."""
+    if row.gpu_type:
+        return f"{row.gpu_type}, {row.racks}"
+    return f"{row.nodes} nodes of {row.gpus_per_node} GPUs"
 
 
 def _draw_gaps(ax: Axes, by_load: list[TreeRow]) -> None:
@@ -239,16 +292,34 @@ def _draw_gaps(ax: Axes, by_load: list[TreeRow]) -> None:
     ax.set_axisbelow(True)
 
 
-ON_TREES = Reproduction(
+def _study(
+    title: str, recipes: Callable[[Plan], Iterable[RoundRecipe]], **given: Any
+) -> Reproduction[TreeRow]:
+    """Return a study of drawn rounds."""
+
+    def tasks(plan: Plan) -> list[TreeTask]:
+        return [TreeTask(plan.folder, one).among(plan.folder, "tree") for one in recipes(plan)]
+
+    def rows(plan: Plan) -> list[TreeRow]:
+        return [TreeRow(**task.record()) for task in tasks(plan)]
+
+    return Reproduction(
+        title,
+        tasks,
+        rows,
+        lambda _, found: plot_trees(found),
+        shown=summarise_trees,
+        ignores=("pollux", "seeds", "artifact", "gaps"),
+        quick_workloads=(1,),
+        times=True,
+        **given,
+    )
+
+
+ON_TREES = _study(
     "Rounds on trees of racks and pods: exact decisions beside the placements of Kubernetes",
-    lambda _: (),
-    lambda plan: [tree_row(drawn) for drawn in rounds_on_equal_nodes(plan)],
-    lambda _, rows: plot_trees(rows),
-    shown=summarise_trees,
-    ignores=("pollux", "seeds", "artifact", "gaps"),
+    rounds_on_equal_nodes,
     workloads=(1, 2, 3, 4, 5),
-    quick_workloads=(1,),
-    times=True,
 )
 
 NOTE = """\
@@ -256,15 +327,9 @@ Nodes and their GPUs are published ones; racks are made, of nodes alike or mixed
 as fast as on the GPUs of the shipped profiles. Gaps are to the bound that was proved, so where not
 all rounds are proved the optimum may be closer."""
 
-ON_PUBLISHED_NODES = Reproduction(
+ON_PUBLISHED_NODES = _study(
     "Nodes of a real cluster in made racks: exact decisions beside placements of Kubernetes",
-    lambda _: (),
-    lambda plan: [tree_row(drawn) for drawn in rounds_on_published_nodes(plan)],
-    lambda _, rows: plot_trees(rows),
-    shown=summarise_trees,
-    ignores=("pollux", "seeds", "artifact", "gaps"),
+    rounds_on_published_nodes,
     workloads=(1, 2, 3),
-    quick_workloads=(1,),
-    times=True,
     note=NOTE,
 )

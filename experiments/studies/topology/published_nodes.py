@@ -8,13 +8,10 @@ as what the placements lose depends on it.
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import TYPE_CHECKING, Literal
 
 from goodalloc.data.pods import draw_machines
-from goodalloc.data.topology.tree_rounds import generate_on_tree
-from goodalloc.experiments.studies.topology.drawn_rounds import LOADS, QUICK_LOADS, DrawnRound
-from goodalloc.models import Cluster, NodeGroup
+from goodalloc.experiments.studies.topology.drawn_rounds import LOADS, QUICK_LOADS, RoundRecipe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -94,28 +91,8 @@ def spread_evenly(nodes: Sequence[int]) -> tuple[int, ...]:
     return tuple(gpus for _, gpus in sorted(places))
 
 
-def cluster_in_order(nodes: Sequence[int]) -> Cluster:
-    """Return a cluster whose nodes stand in an order; equal neighbours are a group.
-
-    Parameters
-    ----------
-    nodes
-        GPUs of every node.
-
-    Examples
-    --------
-    >>> from goodalloc.experiments.studies.topology.published_nodes import cluster_in_order
-    >>> cluster_in_order((4, 4, 8, 4)).node_gpus.tolist()
-    [4, 4, 8, 4]
-    """
-    runs = [(gpus, len(list(run))) for gpus, run in groupby(nodes)]
-    return Cluster(
-        tuple(NodeGroup(f"run-{place}", count, gpus) for place, (gpus, count) in enumerate(runs))
-    )
-
-
-def rounds_on_published_nodes(plan: Plan) -> Iterator[DrawnRound]:
-    """Draw the rounds of a study on published nodes.
+def rounds_on_published_nodes(plan: Plan) -> Iterator[RoundRecipe]:
+    """Return the rounds of a study on published nodes.
 
     Parameters
     ----------
@@ -125,8 +102,8 @@ def rounds_on_published_nodes(plan: Plan) -> Iterator[DrawnRound]:
     lists, loads = (QUICK_LISTS, QUICK_LOADS) if plan.quick else (LISTS, NODE_LOADS)
     for gpu_type, racks in lists:
         nodes = published_nodes(gpu_type)
-        cluster = cluster_in_order(nodes if racks == "alike" else spread_evenly(nodes))
+        if racks == "mixed":
+            nodes = spread_evenly(nodes)
         for load in loads:
             for seed in plan.workloads:
-                round_ = generate_on_tree(seed, len(nodes), cluster=cluster, load=load)
-                yield DrawnRound(round_, seed, load, gpu_type=gpu_type, racks=racks)
+                yield RoundRecipe(nodes, seed, load=load, gpu_type=gpu_type, racks=racks)

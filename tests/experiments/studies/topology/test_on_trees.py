@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from goodalloc.data.topology.tree_rounds import generate_on_tree
-from goodalloc.experiments.studies.topology.drawn_rounds import DrawnRound
+from goodalloc.experiments.studies.topology.drawn_rounds import RoundRecipe
 from goodalloc.experiments.studies.topology.on_trees import (
     GAP,
     gap_percent,
@@ -15,7 +14,7 @@ from goodalloc.experiments.studies.topology.on_trees import (
 
 def test_a_row_is_proved_and_placements_are_below_its_bound() -> None:
     """And the table and the figure take it."""
-    row = tree_row(DrawnRound(generate_on_tree(1, 16, 4, load=0.5), seed=1, load=0.5))
+    row = tree_row(RoundRecipe((4,) * 16, seed=1, load=0.5))
     assert (row.nodes, row.gpus_per_node, row.seed, row.load) == (16, 4, 1, 0.5)
     assert row.fitness >= row.bound * (1 - GAP)
     assert row.fitness <= row.certified_bound <= row.fitness * (1 + GAP)

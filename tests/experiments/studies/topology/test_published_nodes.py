@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from goodalloc.data.pods import draw_machines
 from goodalloc.experiments.studies.framework.reproduction import Plan
+from goodalloc.experiments.studies.topology import on_trees
 from goodalloc.experiments.studies.topology import published_nodes as study
+from goodalloc.experiments.studies.topology.drawn_rounds import cluster_in_order
 from goodalloc.experiments.studies.topology.on_trees import GAP, ON_PUBLISHED_NODES, gap_percent
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ def test_each_number_of_gpus_is_spread_evenly_over_the_nodes(nodes: list[int]) -
 @given(order=st.permutations((1, 1, 2, 4, 4, 4, 8)))
 def test_a_cluster_keeps_the_order_of_its_nodes(order: list[int]) -> None:
     """Equal neighbours are a group, and no others."""
-    cluster = study.cluster_in_order(order)
+    cluster = cluster_in_order(order)
     assert cluster.node_gpus.tolist() == order
     assert all(a.gpus != b.gpus for a, b in zip(cluster.groups, cluster.groups[1:], strict=False))
 
@@ -66,7 +68,13 @@ def test_both_racks_hold_the_same_nodes_and_no_placement_is_above_the_bound(
     monkeypatch.setattr(study, "QUICK_LISTS", (("V100M32", "alike"), ("V100M32", "mixed")))
     monkeypatch.setattr(study, "QUICK_LOADS", (0.25,))
     plan = Plan(tmp_path, workloads=(2,), quick=True)
+    tasks = ON_PUBLISHED_NODES.tasks(plan)
+    for task in tasks:
+        task.run(lambda _: None)
     rows = ON_PUBLISHED_NODES.rows(plan)
+    monkeypatch.setattr(on_trees, "tree_row", lambda _: pytest.fail("decided again"))
+    for task in tasks:
+        task.run(lambda _: None)
     assert [row.racks for row in rows] == ["alike", "mixed"]
     assert len({(row.gpu_type, row.nodes, row.gpus_per_node, row.jobs) for row in rows}) == 1
     for row in rows:
