@@ -133,10 +133,25 @@ class Allocation:
     def from_matrix(cls, matrix: ArrayLike, modes: ArrayLike | None = None) -> Allocation:
         """Build an allocation from a dense (jobs × nodes) matrix of whole numbers.
 
+        Parameters
+        ----------
+        matrix
+            Replicas of every job on every node.
+        modes
+            Index of every job's mode among its `Job.modes`, shape (jobs,); that of a job that does
+            not run says nothing. The first mode of all jobs if None.
+
         Raises
         ------
         ValueError
-            If `matrix` is not two-dimensional, or an entry is not a non-negative whole number.
+            If `matrix` is not two-dimensional, an entry is not a non-negative whole number, or
+            `modes` are not one non-negative whole number a job.
+
+        Examples
+        --------
+        >>> from goodalloc.models import Allocation
+        >>> Allocation.from_matrix([[2, 0], [0, 1]], modes=[1, 0]).mode
+        array([1, 0])
         """
         try:
             dense = np.asarray(matrix)
