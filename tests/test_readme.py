@@ -1,4 +1,4 @@
-"""README and guide are run: their Python blocks as programs, their commands through the parser."""
+"""README, guide and library are run: Python blocks as programs, commands through the parser."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ PAGES = [
     for page in (
         ROOT / "README.md",
         ROOT / "experiments" / "GUIDE.md",
+        ROOT / "experiments" / "LIBRARY.md",
         *sorted((ROOT / "experiments" / "guide").glob("*.md")),
     )
 ]

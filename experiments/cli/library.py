@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from goodalloc.experiments.cli.output import FAILED, Output, check_distinct, check_target
 from goodalloc.experiments.cli.types import code_name, names, number, whole
-
-if TYPE_CHECKING:
-    import argparse
+from goodalloc.models.support.validation import literal
 
 #: Module of the actions, imported only when one is called, so that the start stays fast.
 ACTIONS = "goodalloc.experiments.library.actions"
+
+#: Most characters of a note.
+LONGEST_NOTE = 200
 
 #: Suffixes of the table and the picture beside the page of a ranking.
 BESIDE_PAGE = (".csv", ".png")
@@ -95,6 +96,15 @@ def _add_get(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _note(text: str) -> str:
+    """Parse what is told of a submission."""
+    if not text.strip() or not text.isprintable() or len(text) > LONGEST_NOTE:
+        raise argparse.ArgumentTypeError(
+            f"got {literal(text)}; expected 1 to {LONGEST_NOTE} printable characters"
+        )
+    return text
+
+
 def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--solver", type=code_name, required=True, help="name, or package.module:function"
@@ -105,12 +115,19 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seconds",
         type=number(0.0),
-        help="time limit of a run (default: 10 s for easy and degenerate rounds, 60 s for others)",
+        help="time limit of a run (default: 10 s with --core, as the submissions that ship had it; "
+        "else 10 s for easy and degenerate rounds, 60 s for others)",
     )
     parser.add_argument(
         "--certificates",
         action="store_true",
         help="seek a certificate of every answer, after the time of the solver",
+    )
+    parser.add_argument(
+        "--note",
+        type=_note,
+        metavar="TEXT",
+        help="what verify and rank are to tell of the submission, such as '4 threads' (note.txt)",
     )
     parser.add_argument("--out", required=True, metavar="FOLDER", help="folder of the submission")
 

@@ -15,13 +15,22 @@ from goodalloc.data.library.catalogue import (
     catalogue_row,
     core_rounds,
     find_round,
+    library_rounds,
 )
 from goodalloc.data.library.stored_files import file_of, read_compressed
+from goodalloc.experiments.library.common_ground import (
+    NOTE,
+    at_least_limits,
+    compared,
+    limits_told,
+    note_of,
+)
 from goodalloc.experiments.library.loaded_round import LoadedRound
 from goodalloc.experiments.reporting.progress import progress_bar
 from goodalloc.experiments.reporting.report import for_machines, percent, text_table
 from goodalloc.experiments.support.extras import require_extra
 from goodalloc.experiments.support.folder_lock import make_folder
+from goodalloc.solvers.interface.result import Status
 
 if TYPE_CHECKING:
     import argparse
@@ -30,12 +39,23 @@ if TYPE_CHECKING:
     from goodalloc.data.library.library_round import LibraryRound
     from goodalloc.data.library.stored_files import Kind
     from goodalloc.experiments.library.protocol import Runs
+    from goodalloc.experiments.library.submission import Run
 
 #: Columns of the list for people.
 SHOWN = ("name", "class", "jobs", "nodes", "gpus", "features", "fitness", "gap", "seconds", "proof")
 
 #: Word for no stored submissions beside one's own.
 NONE = "none"
+
+#: Time limit of every run of the core, in seconds, unless another one is given: that of the
+#: submissions that ship.
+CORE_SECONDS = 10.0
+
+#: What the library ships of a round, in words.
+WORDS = {"answers": "allocation of it", "certificates": "certificate of it"}
+
+#: Most runs without an answer that are told one by one.
+MOST_TOLD = 5
 
 
 class Outcome(NamedTuple):
@@ -117,21 +137,24 @@ def get_rounds(arguments: argparse.Namespace) -> Outcome:
     if (arguments.tree is None) == one.on_tree:
         which = "expected --tree FILE, too" if one.on_tree else "expected no --tree"
         raise ValueError(f"Round '{one.name}' is on {'a' if one.on_tree else 'no'} tree; {which}.")
+    written = LoadedRound.of(one.name).write(target, arguments.tree)
+    missing = []
     more: dict[Kind, str | None] = {
         "answers": arguments.answer,
         "certificates": arguments.certificate,
     }
     for kind, path in more.items():
-        if path is not None and not file_of(kind, one.name).is_file():
-            raise ValueError(f"Round '{one.name}': the library ships none of its {kind}.")
-    written = LoadedRound.of(one.name).write(target, arguments.tree)
-    for kind, path in more.items():
-        if path is not None:
+        if path is not None and file_of(kind, one.name).is_file():
             document: Any = read_compressed(file_of(kind, one.name))
             write_atomically(path, dump(document) + "\n")
             written.append(path)
+        elif path is not None:
+            missing.append(f"'{path}' is not written, as the library ships no {WORDS[kind]}")
     text = f"{one.name}: {one.jobs} jobs, {one.nodes} nodes, digest checked; {', '.join(written)}"
-    return Outcome(text, {"round": one.name, "files": written})
+    if missing:
+        text += f"\nRound '{one.name}': {'; '.join(missing)}."
+    data = {"round": one.name, "files": written, "missing": missing}
+    return Outcome(text, data, not missing)
 
 
 def run_rounds(arguments: argparse.Namespace) -> Outcome:
@@ -141,9 +164,10 @@ def run_rounds(arguments: argparse.Namespace) -> Outcome:
 
     rounds = selected(arguments)
     name = arguments.name or arguments.solver
-    submission = Submission(
-        arguments.solver, name, arguments.seed, arguments.seconds, arguments.certificates
-    )
+    seconds: float | None = arguments.seconds
+    if seconds is None and arguments.core:
+        seconds = CORE_SECONDS
+    submission = Submission(arguments.solver, name, arguments.seed, seconds, arguments.certificates)
     folder = Path(arguments.out)
     make_folder(folder)
     with progress_bar("library run", len(rounds), quiet=arguments.json) as bar:
@@ -154,14 +178,27 @@ def run_rounds(arguments: argparse.Namespace) -> Outcome:
                 f"interrupted; the runs that ended are in {folder}, and the same command goes on "
                 "from there."
             ) from None
+    if arguments.note is not None:  # once the folder is known to be that of this submission
+        write_atomically(folder / NOTE, f"{arguments.note}\n")
     rows = [run._asdict() for run in runs]
     answered = [run for run in runs if run.fitness is not None]
-    why = {run.message or run.status: run for run in runs if run.fitness is None}
     text = f"{name}: {len(answered)} of {len(runs)} rounds answered; runs in {folder}"
-    text += "".join(f"\n{run.round}: {run.status}: {reason}" for reason, run in why.items())
+    text = "\n".join([text, *_unanswered(run for run in runs if run.fitness is None)])
     if answered:
         text += f"\nnext: goodalloc library verify {folder}"
     return Outcome(text, for_machines(rows), bool(answered))
+
+
+def _unanswered(runs: Iterable[Run]) -> list[str]:
+    """Return a line for each of the first runs without an answer, and how many more there are."""
+    lines = []
+    for run in runs:
+        told = run.message or run.status
+        if not told.startswith(run.status):
+            told = f"{run.status}: {told}"
+        lines.append(f"{run.round}: {told}")
+    more = len(lines) - MOST_TOLD
+    return lines if more <= 0 else [*lines[:MOST_TOLD], f"and {more} more without an answer"]
 
 
 def verify_rounds(arguments: argparse.Namespace) -> Outcome:
@@ -176,17 +213,22 @@ def verify_rounds(arguments: argparse.Namespace) -> Outcome:
     told = [f"{one.run.round}: {one.refusal or one.news}" for one in checks]
     news = [line for line, one in zip(told, checks, strict=True) if one.refusal or one.news]
     refused = sum(bool(one.refusal) for one in checks)
-    empty = sum(math.isnan(one.fitness) and not one.refusal for one in checks)
+    empty = [one.run for one in checks if math.isnan(one.fitness) and not one.refusal]
+    infeasible = sum(run.status == Status.INFEASIBLE for run in empty)
     certified = sum(math.isfinite(one.certified_bound) for one in checks)
     solved = sum(run.solved for run in runs.values())
     lines = [
-        f"{name}: {len(checks)} runs, {empty} without an allocation, {refused} refused, "
-        f"{certified} with a verified certificate, {solved} solved to optimality",
+        f"{name}: {len(checks)} runs, {len(empty) - infeasible} without an answer, {infeasible} "
+        f"whose answer the checker refused in the run, {refused} refused now, {certified} with a "
+        f"verified certificate, {solved} solved to optimality",
+        *note_of(name, Path(arguments.folder)),
         *news,
+        *_unanswered(empty),
     ]
     rows = [
         {
             "round": one.run.round,
+            "status": one.run.status,
             "fitness": one.fitness,
             "certified_bound": one.certified_bound,
             "refusal": one.refusal,
@@ -195,7 +237,7 @@ def verify_rounds(arguments: argparse.Namespace) -> Outcome:
         for one in checks
     ]
     loud = any("REFUTES" in one.news for one in checks)
-    return Outcome("\n".join(lines), for_machines(rows), not (refused or loud))
+    return Outcome("\n".join(lines), for_machines(rows), not (infeasible or refused or loud))
 
 
 def _verify_library(arguments: argparse.Namespace) -> Outcome:
@@ -220,64 +262,74 @@ def _verify_library(arguments: argparse.Namespace) -> Outcome:
 
 
 def rank_rounds(arguments: argparse.Namespace) -> Outcome:
-    """Rank submissions."""
-    from goodalloc.experiments.library.ranking import (
-        by_category,
-        common_rounds,
-        rank_rows,
-        ranked,
-    )
+    """Rank submissions, each round at the least limit that any of them had on it."""
+    from goodalloc.experiments.library.ranking import by_category, rank_rows, ranked
 
     if arguments.out is not None:
         require_extra("view", "Argument --out")
-    submissions, warnings = _submissions(arguments)
-    names = {one.name for one in selected(arguments)}
-    rounds = [name for name in common_rounds(submissions) if name in names]
-    if not rounds:
-        raise ValueError("Ranking: no selected round was run by all; expected one at least.")
+    found, own, news = _submissions(arguments)
+    rounds, remarks = compared(found, list(own), _chosen(arguments))
+    submissions = at_least_limits(found)
+    remarks += limits_told(found, submissions, rounds)
+    remarks += [line for name, folder in own.items() for line in note_of(name, folder)]
     ranks = ranked(submissions, rounds)
     columns = ranks[0]._fields
-    text = f"{len(rounds)} rounds that all of them ran\n\n"
-    text += text_table(rank_rows(ranks), columns)
+    text = "\n".join([f"{len(rounds)} rounds that all of them ran", *remarks])
+    text += f"\n\n{text_table(rank_rows(ranks), columns)}"
     classes = by_category(submissions, rounds)
     if len(classes) > 1:
         for category, lines in classes.items():
             text += f"\n\nclass {category}\n\n{text_table(rank_rows(lines), columns)}"
     if arguments.out is not None:
-        text += "\n\nwritten: " + ", ".join(_write_rank(submissions, rounds, Path(arguments.out)))
-    return Outcome("\n".join([text, *warnings]), for_machines(rank_rows(ranks)))
+        written = _write_rank(submissions, rounds, remarks, Path(arguments.out))
+        text += f"\n\nwritten: {', '.join(written)}"
+    return Outcome("\n".join([text, *news]), for_machines(rank_rows(ranks)))
 
 
-def _submissions(arguments: argparse.Namespace) -> tuple[dict[str, Runs], list[str]]:
-    """Return the judged runs of all submissions, and what has to be said about them."""
+def _chosen(arguments: argparse.Namespace) -> set[str]:
+    """Return the names of the rounds to rank on: all, those on trees too, without a selection."""
+    lists = (arguments.rounds, arguments.origin, arguments.feature, arguments.without)
+    listed = any(map(_flat, (*lists, getattr(arguments, "class"))))
+    if listed or arguments.core or arguments.open or arguments.most_jobs is not None:
+        return {one.name for one in selected(arguments)}
+    return set(library_rounds())
+
+
+def _submissions(
+    arguments: argparse.Namespace,
+) -> tuple[dict[str, Runs], dict[str, Path], list[str]]:
+    """Return the judged runs of all submissions, folders of the given ones, and their news."""
     from goodalloc.experiments.library.checks import checked_submission
     from goodalloc.experiments.library.ranking_page import own_name
     from goodalloc.experiments.library.stored_rows import stored_submissions
 
     beside = None if arguments.beside is None else _flat(arguments.beside)
     submissions = {} if beside == (NONE,) else stored_submissions(beside)
-    warnings = []
-    for folder in arguments.folders:
-        name, runs, checks = checked_submission(Path(folder))
-        name = own_name(name, Path(folder), submissions)
-        submissions[name] = runs
-        warnings += [
+    own: dict[str, Path] = {}
+    news = []
+    for folder in map(Path, arguments.folders):
+        name, runs, checks = checked_submission(folder)
+        name = own_name(name, folder, submissions)
+        submissions[name], own[name] = runs, folder
+        news += [
             f"{name} on {one.run.round}: {one.refusal or one.news}"
             for one in checks
             if one.refusal or one.news
         ]
     if not submissions:
         raise ValueError("Ranking: got no submissions; expected a folder or stored ones.")
-    return submissions, warnings
+    return submissions, own, news
 
 
-def _write_rank(submissions: dict[str, Runs], rounds: list[str], path: Path) -> list[str]:
+def _write_rank(
+    submissions: dict[str, Runs], rounds: list[str], remarks: list[str], path: Path
+) -> list[str]:
     """Write page, table and picture of a ranking, and return their names."""
     from goodalloc.experiments.library.ranking import plot_ranking, rank_rows, ranked
     from goodalloc.experiments.library.ranking_page import rank_page
     from goodalloc.experiments.reporting.plots import save
 
-    write_atomically(path, rank_page(submissions, rounds))
+    write_atomically(path, rank_page(submissions, rounds, remarks))
     rows = rank_rows(ranked(submissions, rounds))
     write_atomically(path.with_suffix(".csv"), csv_text(rows, tuple(rows[0])))
     save(plot_ranking(submissions, rounds), path.with_suffix(".png"))

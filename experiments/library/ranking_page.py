@@ -8,6 +8,7 @@ import pandas as pd
 
 from goodalloc.data.library.catalogue import find_round
 from goodalloc.experiments.library.checks import checked_submission
+from goodalloc.experiments.library.common_ground import at_least_limits, limits_told, note_of
 from goodalloc.experiments.library.protocol import PENALTY, SECONDS_SHIFT
 from goodalloc.experiments.library.ranking import by_category, common_rounds, rank_rows, ranked
 from goodalloc.experiments.library.stored_rows import stored_submissions
@@ -56,8 +57,11 @@ def submission_page(folder: Path) -> str:
     submissions = {
         other: found for other, found in stored_submissions().items() if runs.keys() <= found.keys()
     }
-    submissions[own_name(name, folder, submissions)] = runs
-    return rank_page(submissions, common_rounds(submissions))
+    name = own_name(name, folder, submissions)
+    submissions[name] = runs
+    rounds, alike = common_rounds(submissions), at_least_limits(submissions)
+    remarks = [*limits_told(submissions, alike, rounds), *note_of(name, folder)]
+    return rank_page(alike, rounds, remarks)
 
 
 def own_name(name: str, folder: Path, taken: Collection[str]) -> str:
@@ -69,7 +73,9 @@ def own_name(name: str, folder: Path, taken: Collection[str]) -> str:
     return name
 
 
-def rank_page(submissions: Mapping[str, Runs], rounds: Sequence[str]) -> str:
+def rank_page(
+    submissions: Mapping[str, Runs], rounds: Sequence[str], remarks: Sequence[str] = ()
+) -> str:
     """Return the page of a ranking.
 
     Parameters
@@ -78,6 +84,8 @@ def rank_page(submissions: Mapping[str, Runs], rounds: Sequence[str]) -> str:
         Judged runs by the name of the submission.
     rounds
         Names of the rounds that all of them ran.
+    remarks
+        Sentences above the ranking.
 
     Examples
     --------
@@ -105,6 +113,7 @@ def rank_page(submissions: Mapping[str, Runs], rounds: Sequence[str]) -> str:
             {"solvers": f"{len(solvers)}", "rounds": f"{len(rounds)}"},
         ),
         note(told),
+        *map(note, remarks),
         _ranking(ranked(submissions, rounds)),
         row(
             plot_shares(frame, solvers, "solved_seconds", "seconds", LEAST_SECONDS),

@@ -377,7 +377,10 @@ def test_a_newcomer_is_ranked_by_three_commands(
     )
     assert "3 of 3 rounds answered" in capsys.readouterr().out
     assert main(["library", "verify", folder]) == 0
-    assert "mine: 3 runs, 0 without an allocation, 0 refused" in capsys.readouterr().out
+    assert (
+        "mine: 3 runs, 0 without an answer, 0 whose answer the checker refused"
+        in capsys.readouterr().out
+    )
     assert main(["library", "rank", folder, "--beside", "none", "--out", page]) == 0
     assert "3 rounds that all of them ran" in capsys.readouterr().out
     assert {path.name for path in tmp_path.iterdir()} == {
