@@ -1,3 +1,4 @@
+from .data_parallel import data_parallel_times as data_parallel_times
 from .llm_round import generate_llm_round as generate_llm_round
 from .llm_steps import llm_step as llm_step
 from .llm_tables import read_llm_trainings as read_llm_trainings

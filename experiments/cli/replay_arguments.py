@@ -297,9 +297,9 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
         "simulation_throughputs.json (folder scheduler of Gavel's code), or gavel-throughputs with "
         "it; for openb, predictability and step-times that of their lists; for aiturbo one that "
         "holds aiturbo-jobs and dl2-ps-worker-speed; for traces and hindsight-traces one that "
-        "holds tiresias-traces and elasticflow-itp-2021; for arena and hindsight-plans one that "
-        "holds measured.csv and the traces, of which --workloads 1-3 are Philly, Helios and PAI, "
-        "or arena with them; for llm-times one that holds llm-training "
+        "holds tiresias-traces and elasticflow-itp-2021; for arena, arena-published and "
+        "hindsight-plans one that holds measured.csv and the traces, of which --workloads 1-3 are "
+        "Philly, Helios and PAI, or arena with them; for llm-times one that holds llm-training "
         "(default: shipped profiles, drawn workloads)",
     )
     parser.add_argument(

@@ -34,7 +34,7 @@ ARTIFACTS: Mapping[str, tuple[str, ...]] = {
     "traces": ("traces", "hindsight-traces"),
     "aiturbo": ("predictability",),
     "dl2": ("step-times",),
-    "arena": ("arena", "hindsight-plans"),
+    "arena": ("arena", "arena-published", "hindsight-plans"),
     "llm": ("llm-times",),
     "chronus": ("aiturbo-conditions", "hindsight-tables"),
 }

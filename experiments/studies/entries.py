@@ -349,6 +349,10 @@ OTHERS: Mapping[str, Entry] = {
         "plans.arena_replay:ARENA",
         clocked=("decision_ms", "worst_decision_ms"),
     ),
+    "arena-published": Entry(
+        "What of Arena's published comparison comes out, and by which way to count",
+        "plans.arena_published:ARENA_PUBLISHED",
+    ),
     "llm-times": Entry(
         "llm-times: steps of language models on up to 512 GPUs, fitted and measured",
         "plans.llm_times:LLM_TIMES",

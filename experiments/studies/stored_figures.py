@@ -87,6 +87,7 @@ DRAWABLE = (
     "topology-nodes",
     "tree-replays",
     "arena",
+    "arena-published",
     "traces",
 )
 

@@ -26,10 +26,10 @@ what:
   other systems     allox, hindsight-machines, hesrpt, slaq, themis, themis-auctions,
                     themis-searches, gandiva, antman, time-shares, gavel, gavel-cost,
                     gavel-levels, gavel-load, gavel-packing, hindsight-load, traces, arena,
-                    hindsight-plans, llm-times, making-room, topology, topology-nodes,
-                    tree-replays, library, library-ablation, library-rounds; family compares all
-                    policies, hindsight-tables bounds tables of four studies, profile-fits the
-                    models that ship, profile-parts what a profiler adds, gpu-profiles what was
-                    measured on a GPU
+                    arena-published, hindsight-plans, llm-times, making-room, topology,
+                    topology-nodes, tree-replays, library, library-ablation, library-rounds;
+                    family compares all policies, hindsight-tables bounds tables of four studies,
+                    profile-fits the models that ship, profile-parts what a profiler adds,
+                    gpu-profiles what was measured on a GPU
   training here     digits-efficiency, adaptive-batch, elastic; training
 """
