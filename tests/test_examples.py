@@ -83,7 +83,6 @@ OUTSIDE = {
     "evolve",
     "fit_profile",
     "fit_table",
-    "fitted_sharing",
     "goodput_model",
     "hardware",
     "methods_for",

@@ -180,7 +180,7 @@ def _measure_all(arguments: argparse.Namespace, devices: Devices) -> Output:
 
 def _measure_beside(arguments: argparse.Namespace, devices: Devices) -> Output:
     """Measure two trainings on one device, alone and at once."""
-    from goodalloc.experiments.measure.beside import ROUNDS, fitted_sharing
+    from goodalloc.experiments.measure.beside import ROUNDS, fitted_loss
     from goodalloc.experiments.measure.measure_all import COLUMNS
 
     for name in ("trace", "replicas", "accumulation", "memory", "visits"):
@@ -203,7 +203,7 @@ def _measure_beside(arguments: argparse.Namespace, devices: Devices) -> Output:
             lambda: bar.update(1),
         )
     write_atomically(path, csv_text(rows, tuple(rows[0])))
-    loss = fitted_sharing([row["loss"] for row in rows]).loss
+    loss = fitted_loss([row["loss"] for row in rows])
     text = f"loss of fair sharing: {loss:.3f}\nwritten to {path}"
     if _disturbed(rows):
         text += f"\n{DISTURBED}"

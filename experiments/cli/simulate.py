@@ -169,14 +169,14 @@ def measured_loss(files: Sequence[str], policies: Sequence[str]) -> float:
     ValueError
         If jobs share GPUs under none of the policies, or as `read_losses`.
     """
-    from goodalloc.experiments.measure.beside import fitted_sharing, read_losses  # rarely needed
+    from goodalloc.experiments.measure.beside import fitted_loss, read_losses  # rarely needed
 
     if not any("@" not in name and name not in FORESIGHT and shares(name) for name in policies):
         raise ValueError(
             f"argument --pairs: jobs share GPUs under none of {', '.join(policies)}; expected a "
             "policy whose jobs do, such as gandiva or antman."
         )
-    return fitted_sharing([loss for file in files for loss in read_losses(Path(file))]).loss
+    return fitted_loss([loss for file in files for loss in read_losses(Path(file))])
 
 
 def shares(policy: str) -> bool:

@@ -1,6 +1,6 @@
 from .beside import SharedRate as SharedRate
 from .beside import Training as Training
-from .beside import fitted_sharing as fitted_sharing
+from .beside import fitted_loss as fitted_loss
 from .beside import rates_beside as rates_beside
 from .crew import Crew as Crew
 from .crew import LaunchedCrew as LaunchedCrew

@@ -30,7 +30,6 @@ from goodalloc.experiments.measure.measuring import MeasurePlan
 from goodalloc.experiments.measure.step_parts import StepParts
 from goodalloc.experiments.reporting.estimates import estimate_of
 from goodalloc.experiments.reporting.table_numbers import rounded
-from goodalloc.models.shared_gpus.shared_speed import Sharing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -243,15 +242,21 @@ def measure_pair(
     return rate_of(0), rate_of(1)
 
 
-def fitted_sharing(losses: Sequence[float]) -> Sharing:
-    """Return fair sharing with the mean of measured losses, at least 0.
+def fitted_loss(losses: Sequence[float]) -> float:
+    """Return the loss of fair sharing: the mean of measured ones, at least 0.
 
     Parameters
     ----------
     losses
         Measured losses, one or more.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.measure import fitted_loss
+    >>> fitted_loss([0.05, 0.15])
+    0.1
     """
-    return Sharing("fair", loss=float(np.clip(np.mean(losses), 0.0, 0.99)))
+    return float(np.clip(np.mean(losses), 0.0, 0.99))
 
 
 def read_losses(path: Path) -> list[float]:

@@ -14,7 +14,6 @@ from goodalloc.data.rounds.any_round import read_round
 from goodalloc.experiments.cli.output import Output, check_distinct, check_target, flat
 from goodalloc.experiments.cli.rounds.columns import require_reader
 from goodalloc.experiments.cli.rounds.trees import read_tree
-from goodalloc.experiments.cli.rounds.verify import verify_certificate
 from goodalloc.experiments.support.extras import require_extra
 from goodalloc.formulations.exported.program_file import export_program
 from goodalloc.formulations.exported.round_program import CLAIMS
@@ -56,7 +55,7 @@ def _page(arguments: argparse.Namespace) -> str:
         if getattr(arguments, option) is None:
             continue
         if submitted:
-            raise ValueError(f"argument --{option}: expected none with a submission.")
+            raise ValueError(f"argument --{option}: a submission has none; expected none with it.")
         if Path(path).is_dir():
             raise ValueError(f"argument --{option}: expected an instance with it, not a folder.")
         if policies:
@@ -66,7 +65,7 @@ def _page(arguments: argparse.Namespace) -> str:
         from goodalloc.experiments.library.ranking_page import submission_page
 
         if policies:
-            raise ValueError("argument --policies: expected none with a submission.")
+            raise ValueError("argument --policies: a submission has none; expected none with it.")
         return submission_page(Path(path))
     from goodalloc.experiments.pages.view import view
 
@@ -81,6 +80,7 @@ def _page_of_round(arguments: argparse.Namespace) -> str:
     ValueError
         If a file cannot be read, or the certificate is refused or goes with no allocation.
     """
+    from goodalloc.experiments.cli.rounds.verify import verify_certificate  # all checkers
     from goodalloc.experiments.pages.gpus_of_nodes import Bound, round_page
 
     path, answer, tree = arguments.path, arguments.allocation, arguments.tree

@@ -190,51 +190,25 @@ def _draw_synergy(arguments: argparse.Namespace) -> Instance:
     return instance.replace(rules=_changed(instance.rules, arguments))
 
 
-def _draw_plans(arguments: argparse.Namespace) -> Instance:
-    """Draw a round of large models that choose their execution plans."""
-    from goodalloc.data.library.recipes import RECIPES
+def _draw_with_plans(arguments: argparse.Namespace) -> Instance:
+    """Draw a round of trainings that choose execution plans; its own rules may be changed."""
+    from goodalloc.data.library.plan_rounds import draw_with_plans
 
-    seed, nodes = arguments.seed, arguments.nodes or 16
-
-    def draw(jobs: int) -> Instance:
-        found = RECIPES["arena"](seed, jobs, nodes, nodes, nodes)
-        return found.replace(name=f"plans-{jobs}-jobs-{found.cluster.num_nodes}-nodes-seed-{seed}")
-
-    return _by_recipe(arguments, draw)
-
-
-def _draw_llm(arguments: argparse.Namespace) -> Instance:
-    """Draw a round of trainings of language models."""
-    from goodalloc.data.plans.llm_round import generate_llm_round
-
-    nodes = arguments.nodes or 16
-    return _by_recipe(
-        arguments, lambda jobs: generate_llm_round(arguments.seed, jobs, nodes, nodes)
-    )
-
-
-def _by_recipe(arguments: argparse.Namespace, draw: Callable[[int], Instance]) -> Instance:
-    """Return a drawn round of a number of jobs, under its own rules as the arguments change them.
-
-    Raises
-    ------
-    ValueError
-        If there is no number of jobs, or other arguments that make no difference.
-    """
     _refuse(arguments, *UNUSED)
     if arguments.jobs is None:
         raise ValueError(f"argument --jobs: expected one with --workload {arguments.workload}.")
-    instance = draw(arguments.jobs)
-    rules, name = _changed(instance.rules, arguments), arguments.name
-    return instance.replace(rules=rules, name=instance.name if name is None else name)
+    nodes = arguments.nodes or 16
+    instance = draw_with_plans(arguments.workload, arguments.seed, arguments.jobs, nodes)
+    name = instance.name if arguments.name is None else arguments.name
+    return instance.replace(rules=_changed(instance.rules, arguments), name=name)
 
 
 #: Workloads by name.
 DRAWN: Mapping[str, Callable[[argparse.Namespace], Instance]] = {
     "pollux": _draw_pollux,
     "synergy": _draw_synergy,
-    "plans": _draw_plans,
-    "llm": _draw_llm,
+    "plans": _draw_with_plans,
+    "llm": _draw_with_plans,
 }
 
 

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from goodalloc.data.topology.tree_rounds import generate_on_tree
-from goodalloc.models.round.cluster import Cluster, NodeGroup
+from goodalloc.models import Cluster, NodeGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from goodalloc.experiments.reporting.plots import COLOURS
 from goodalloc.experiments.reporting.table_numbers import rounded
-from goodalloc.experiments.studies.framework.recorded_task import RecordedTask
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
+from goodalloc.experiments.studies.framework.row_task import RowTask
 from goodalloc.experiments.studies.topology.drawn_rounds import rounds_on_equal_nodes
 from goodalloc.experiments.studies.topology.published_nodes import rounds_on_published_nodes
-from goodalloc.experiments.support.version import library_version
 from goodalloc.models.topology.topology_feasibility import topology_violations
 from goodalloc.models.topology.topology_round import topology_fitness, topology_utilities
 from goodalloc.solvers.certificates.tree_certificate import certify_tree
@@ -38,8 +36,10 @@ if TYPE_CHECKING:
     from goodalloc.experiments.studies.framework.records import Rows
     from goodalloc.experiments.studies.framework.reproduction import Plan
     from goodalloc.experiments.studies.topology.drawn_rounds import RoundRecipe
-    from goodalloc.experiments.support.tasks import Report
     from goodalloc.models.topology.topology_round import TopologyRound
+
+#: Format of the record of a round.
+FORM = "goodalloc-tree-round"
 
 #: Gap at which a round counts as decided, and the time that it may take.
 GAP, SECONDS = 1e-6, 30.0
@@ -92,35 +92,6 @@ class TreeRow(NamedTuple):
     balanced: float | None
     gpu_type: str = ""
     racks: str = ""
-
-
-@dataclass(frozen=True)
-class TreeTask(RecordedTask):
-    """One round, decided in every way.
-
-    Parameters
-    ----------
-    recipe
-        What it is drawn from.
-    """
-
-    recipe: RoundRecipe
-
-    def description(self) -> dict[str, Any]:
-        """Return all inputs that the record depends on."""
-        return {
-            "format": "goodalloc-tree-round",
-            "version": 1,
-            "library": library_version(),
-            **self.recipe._asdict(),
-            "nodes": list(self.recipe.nodes),
-        }
-
-    def work(self, report: Report) -> dict[str, Any]:
-        """Decide the round."""
-        found = tree_row(self.recipe)._asdict()
-        report(1.0)
-        return found
 
 
 def tree_row(recipe: RoundRecipe) -> TreeRow:
@@ -297,8 +268,9 @@ def _study(
 ) -> Reproduction[TreeRow]:
     """Return a study of drawn rounds."""
 
-    def tasks(plan: Plan) -> list[TreeTask]:
-        return [TreeTask(plan.folder, one).among(plan.folder, "tree") for one in recipes(plan)]
+    def tasks(plan: Plan) -> list[RowTask]:
+        drawn = [RowTask(plan.folder, FORM, one, tree_row) for one in recipes(plan)]
+        return [task.among(plan.folder, "tree") for task in drawn]
 
     def rows(plan: Plan) -> list[TreeRow]:
         return [TreeRow(**task.record()) for task in tasks(plan)]

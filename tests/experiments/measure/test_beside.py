@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.measure import beside
-from goodalloc.experiments.measure.beside import Training, fitted_sharing, measure_pair
+from goodalloc.experiments.measure.beside import Training, fitted_loss, measure_pair
 from goodalloc.experiments.measure.step_parts import StepParts
-from goodalloc.models.shared_gpus.shared_speed import GpuUse
+from goodalloc.models.shared_gpus.shared_speed import GpuUse, Sharing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,7 +97,7 @@ def test_a_fitted_loss_makes_the_model_of_shared_gpus_measured(
 ) -> None:
     """The mean of its rates is that of the measurement."""
     found = pair_of(monkeypatch, core=None)
-    sharing = fitted_sharing([one.loss.mean for one in found])
+    sharing = Sharing("fair", loss=fitted_loss([one.loss.mean for one in found]))
     uses = [GpuUse(one.busy, 0.1) for one in found]
     predicted = [sharing.guest_rate(uses[1 - own], uses[own]) for own in range(2)]
     assert sum(predicted) == pytest.approx(sum(one.rate.mean for one in found), rel=1e-3)
