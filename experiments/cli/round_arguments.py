@@ -323,6 +323,10 @@ def add_room(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="groups of the jobs: a CSV of job, group (default: by application)",
     )
+    parser.add_argument("--priorities", metavar="FILE", help="a CSV of job, priority (default: 0)")
+    parser.add_argument(
+        "--priority", type=any_number, help="of the gang: only jobs below it make room (default: 0)"
+    )
     parser.add_argument(
         "--front",
         type=seeds,

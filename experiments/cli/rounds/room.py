@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.documents.csv_table import read_table
@@ -44,6 +45,10 @@ def room_command(arguments: argparse.Namespace) -> Output:
     arguments.gang = parsed_gang(arguments.gang)
     require_reader(arguments.file)
     instance = read_round(arguments.file)
+    if arguments.priorities is not None:
+        instance = of_lower_priority(instance, arguments.priorities, arguments.priority or 0.0)
+    elif arguments.priority is not None:
+        raise ValueError("argument --priority: expected --priorities with it.")
     asked = None if arguments.tree is None else read_asked_level(instance, arguments)
     costs = job_costs(instance, arguments.cost)
     if arguments.front is not None:
@@ -132,6 +137,40 @@ def job_groups(instance: Instance, path: str | None) -> dict[int, str]:
             raise table.refusal(row, "job", "jobs of the round, each once")
         found[names[job]] = group
     return found
+
+
+def of_lower_priority(instance: Instance, path: str, priority: float) -> Instance:
+    """Return the round with the jobs that a gang of some priority may not touch left as they are.
+
+    Parameters
+    ----------
+    instance
+        The round.
+    path
+        CSV of job, priority; jobs that it does not name have 0.
+    priority
+        Priority of the gang. Only running jobs of a lower one may be moved or stopped.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read, a priority is no number, or it names an unknown job or one
+        twice.
+    """
+    table = read_table(path, ("job", "priority"))
+    known, found = {job.name for job in instance.jobs}, dict[str, float]()
+    rows = zip(table.columns["job"], table.numbers("priority").tolist(), strict=True)
+    for row, (job, own) in enumerate(rows):
+        if job not in known or job in found:
+            raise table.refusal(row, "job", "jobs of the round, each once")
+        found[job] = own
+    jobs = tuple(
+        replace(job, preemptible=False)
+        if job.placement and found.get(job.name, 0.0) >= priority
+        else job
+        for job in instance.jobs
+    )
+    return instance.replace(jobs=jobs)
 
 
 def job_costs(instance: Instance, kind: str) -> dict[int, float]:

@@ -115,6 +115,7 @@ def test_quotas_keep_what_groups_own(tmp_path: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
+        (["--priority", "1"], "--priority: expected --priorities with it"),
         (["--quota", "ncf=4"], "--quota: expected it with --by stops only"),
         (["--by", "stops", "--groups", "x.csv"], "--groups: expected it with --quota"),
         (["--by", "stops", "--quota", "ncf"], "expected GROUP=GPUS, as research=64"),
@@ -147,6 +148,49 @@ def test_groups_of_unknown_jobs_are_refused(
         groups.write_text(f"job,group\n{row}\n")
         assert main([*command, "--groups", str(groups)]) == 2
         assert "expected jobs of the round, each once" in capsys.readouterr().err
+
+
+def test_only_jobs_of_lower_priority_make_room(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each stopped job kept in its turn, until none of the first ones is left."""
+    command = ["room", "medium-disturbed", "--gang", "20:4", "--by", "stops", "--json"]
+    assert main(command) == 0
+    free = json.loads(capsys.readouterr().out)
+    kept = [one["job"] for one in free["stops"]]
+    priorities = tmp_path / "priorities.csv"
+    priorities.write_text("job,priority\n" + "".join(f"{job},2.5\n" for job in kept))
+    asked = [*command, "--priorities", str(priorities), "--priority"]
+    assert main([*asked, "2.5"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["proven"]
+    assert found["cost"] >= free["cost"]
+    assert not {one["job"] for one in found["stops"]} & set(kept)
+    assert main([*asked, "3"]) == 0
+    assert json.loads(capsys.readouterr().out)["cost"] == free["cost"]
+    assert main([*asked[:-1], "--priority", "-1"]) == 1  # all others have 0, and none is below
+    assert not json.loads(capsys.readouterr().out)["found"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        ("nobody,1", "expected jobs of the round, each once"),
+        ("cifar10-0,1\ncifar10-0,2", "expected jobs of the round, each once"),
+        ("cifar10-0,high", "priority is 'high'; expected a finite number"),
+    ],
+)
+def test_priorities_that_make_no_sense_are_refused(
+    rows: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the line of the file."""
+    priorities = tmp_path / "priorities.csv"
+    priorities.write_text(f"job,priority\n{rows}\n")
+    command = ["room", "medium-disturbed", "--gang", "2:4", "--priorities", str(priorities)]
+    assert main(command) == 2
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert "line" in said
 
 
 def test_view_writes_a_page_and_refuses_what_it_cannot_show(
