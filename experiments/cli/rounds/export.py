@@ -93,7 +93,7 @@ def _page_of_round(arguments: argparse.Namespace) -> str:
         if tree is None and kind == RESULT_FORMAT:
             result = read_result(answer, instance)
             if math.isfinite(result.bound):
-                bound = Bound(result.bound, f"{result.solver}, as {answer} says")
+                bound = Bound(result.bound, f"{result.solver}, as {Path(answer).name} says")
     if arguments.certificate is not None:
         if answer is None:
             raise ValueError("argument --certificate: expected --allocation with it.")
