@@ -184,12 +184,15 @@ class Road(NamedTuple):
         Decides a round under limits.
     plain, modes
         Whether it is for rounds without modes, and for those with modes.
+    modes_text
+        The text for rounds with modes, if it is another one.
     """
 
     text: str
     solve: Callable[[Instance, Stop], Answer]
     plain: bool = True
     modes: bool = True
+    modes_text: str = ""
 
     def suits(self, instance: Instance) -> bool:
         """Return whether the road is for a round."""
@@ -246,7 +249,7 @@ ROADS: Mapping[str, Road] = MappingProxyType(
             modes=False,
         ),
         "aggregate": Road("the aggregate and a core of nodes, no cuts", _aggregate, plain=False),
-        "programs": Road("ones kept; with modes, cuts", _programs),
+        "programs": Road("ones kept", _programs, modes_text="cuts"),
         "price of a GPU": Road("one price before any program", _package),
     }
 )

@@ -2,8 +2,10 @@
 
 The roads are in `goodalloc.solvers.exact.ablated_roads`. Every allocation is checked, and a
 round counts as solved by the bound of the library (`goodalloc.experiments.library.protocol`). Of
-each class of the library as many rounds are taken as there are, up to a number, evenly by size; but
-for rounds on trees and those in which jobs share GPUs, whose exact roads are others.
+each class of the library as many rounds are taken as there are, up to a number: hard ones evenly by
+the seconds that their best known value took, of at least `LEAST_SECONDS`, as greedy algorithms make
+others hard; the rest evenly by size. Left out are rounds on trees and those in which jobs share
+GPUs, whose exact roads are others.
 """
 
 from __future__ import annotations
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 
 #: Rounds of each class, without modes and with modes, at most.
 PER_CLASS = 12
+
+#: Least seconds in which the best known value of a hard round was found.
+LEAST_SECONDS = 0.1
 
 #: Rounds of a quick run.
 QUICK = ("even-disturbed", "awkward-30x8-0")
@@ -115,14 +120,20 @@ class AblationTask(RecordedTask):
 
 
 def sampled_rounds() -> tuple[LibraryRound, ...]:
-    """Return the rounds of the study, those of a class and kind evenly by size."""
+    """Return the rounds of the study: of a class and kind evenly by size, or by their seconds."""
     cells: defaultdict[tuple[int, str], list[LibraryRound]] = defaultdict(list)
     for one in library_rounds().values():
-        if "shares" not in one.features and not one.on_tree:
+        quick = one.category == "hard" and not one.seconds >= LEAST_SECONDS
+        if not (quick or one.on_tree or "shares" in one.features):
             cells[-CATEGORIES.index(one.category), _kind(one)].append(one)
     found: list[LibraryRound] = []
     for _, cell in sorted(cells.items()):
-        cell.sort(key=lambda one: (one.jobs * one.nodes, one.name))
+        cell.sort(
+            key=lambda one: (
+                one.seconds if one.category == "hard" else one.jobs * one.nodes,
+                one.name,
+            )
+        )
         places = np.linspace(0, len(cell) - 1, min(PER_CLASS, len(cell)))
         found += [cell[place] for place in np.rint(places).astype(int).tolist()]
     return tuple(found)
@@ -169,7 +180,7 @@ def summarise_ablation(rows: list[AblationRow]) -> Rows:
                 "class": category,
                 "kind": kind,
                 "road": road,
-                "adds": ROADS[road].text,
+                "adds": (kind == "modes" and ROADS[road].modes_text) or ROADS[road].text,
                 "rounds": len(group),
                 "solved": sum(row.solved for row in group),
                 "seconds": rounded(shifted_geometric_mean(seconds, SECONDS_SHIFT), 4),
