@@ -212,10 +212,10 @@ def summarise_published(rows: list[PublishedRow]) -> list[PublishedSummary]:
     Parameters
     ----------
     rows
-        Rows of all traces.
+        Rows of all traces, every one of which has all `WAYS`.
     """
     found = []
-    for policy, plans in dict.fromkeys((row.policy, row.plans) for row in rows):
+    for policy, plans in WAYS:
         group = [row for row in rows if (row.policy, row.plans) == (policy, plans)]
         in_time = [row.arena_below_in_time_percent for row in group]
         found.append(
