@@ -53,6 +53,8 @@ def measure_command(arguments: argparse.Namespace) -> Output:
     require_extra("measure", "Command measure")
     if arguments.restart and (arguments.all or arguments.beside):
         raise ValueError("argument --restart: expected neither --all nor --beside with it.")
+    if arguments.all and (arguments.beside or arguments.trace is not None):
+        raise ValueError("argument --all: expected neither --beside nor --trace with it.")
     wanted, why = 1, ""
     if arguments.all:
         wanted, why = 0, " with --all"

@@ -123,7 +123,7 @@ def add_generate(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--gangs",
-        type=number(0.0, 1.0),
+        type=number(0.0, 1.0, strict=False),
         metavar="SHARE",
         help="with --tree: share of the jobs that run on two whole nodes or not at all (default: "
         "0)",
@@ -140,7 +140,9 @@ def add_generate(parser: argparse.ArgumentParser) -> None:
         help="synergy: jobs of 1, 2, 4 and 8 GPUs as often as published (default: of 1)",
     )
     parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
-    parser.add_argument("--jobs", type=whole(1), help="number of jobs")
+    parser.add_argument(
+        "--jobs", type=whole(1), help="number of jobs, in place of --load; plans, llm: required"
+    )
     parser.add_argument(
         "--load", type=number(0.0), help="requested GPUs over GPUs of the cluster (default: 1)"
     )

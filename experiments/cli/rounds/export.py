@@ -99,7 +99,9 @@ def _page_of_round(arguments: argparse.Namespace) -> str:
             raise ValueError("argument --certificate: expected --allocation with it.")
         verdict = verify_certificate(path, answer, arguments.certificate, tree=tree)
         if not verdict.verified:
-            why = "; ".join(verdict.data["reasons"])
+            why = "; ".join(
+                reason.removeprefix("Certificate: ") for reason in verdict.data["reasons"]
+            )
             raise ValueError(f"Certificate '{arguments.certificate}' is refused: {why}")
         bound = Bound(verdict.data["bound"], "a certificate that was checked")
     return round_page(round_, allocation, bound)

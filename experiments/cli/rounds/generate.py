@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: Arguments that make no difference to rounds with execution plans.
 UNUSED = (
     *("gpus_per_node", "group", "state", "rules", "cores", "memory"),
-    *("load", "split", "several_gpus", "tree"),
+    *("load", "split", "several_gpus", "tree", "gangs"),
 )
 
 #: State of a cluster whose free GPUs lie about.
@@ -36,8 +36,6 @@ def generate_command(arguments: argparse.Namespace) -> Output:
     check_target(arguments.out)
     check_target(arguments.tree)
     check_distinct(arguments.out, arguments.tree)
-    if arguments.gangs is not None and arguments.tree is None:
-        raise ValueError("argument --gangs: expected --tree with it.")
     if arguments.state is not None:
         require_choice("argument --state", arguments.state, (*get_args(State), SCATTERED))
     if arguments.out is not None and arguments.out.endswith(PARQUET):
@@ -65,7 +63,7 @@ def _draw_columns(arguments: argparse.Namespace) -> Output:
     from goodalloc.models.columns.round_columns import RoundColumns
 
     require_reader(arguments.out)
-    for name in ("load", "memory", "split", "several_gpus", "name", "tree"):
+    for name in ("load", "memory", "split", "several_gpus", "name", "tree", "gangs"):
         if getattr(arguments, name) not in (None, False):
             raise ValueError(
                 f"argument --{name.replace('_', '-')}: expected none for a round in columns."
@@ -115,6 +113,8 @@ def _draw_pollux(arguments: argparse.Namespace) -> Instance:
     _refuse(arguments, "split", "several_gpus")
     if arguments.tree is not None:
         return _draw_on_tree(arguments)
+    if arguments.gangs is not None:
+        raise ValueError("argument --gangs: expected --tree with it.")
     if arguments.state == SCATTERED:
         return _draw_scattered(arguments)
     cluster = None if arguments.group is None else _cluster(arguments.group)
@@ -149,10 +149,14 @@ def _draw_on_tree(arguments: argparse.Namespace) -> Instance:
     if state == SCATTERED:
         raise ValueError(f"argument --state: got {SCATTERED}; expected another with --tree.")
     nodes, gpus = uniform_size(arguments)
+    gangs = arguments.gangs or 0.0
+    if gangs and nodes < 2:
+        raise ValueError(f"argument --gangs: got {gangs:g} on 1 node; expected two nodes at least.")
     given: dict[str, Any] = {"jobs": arguments.jobs, "load": arguments.load, "state": state}
-    round_ = generate_on_tree(arguments.seed, nodes, gpus, **given, gangs=arguments.gangs or 0.0)
+    round_ = generate_on_tree(arguments.seed, nodes, gpus, **given, gangs=gangs)
     instance = round_.instance
-    name = instance.name if arguments.name is None else arguments.name
+    usual = f"{instance.name}-gangs-{gangs:g}" if gangs else instance.name
+    name = usual if arguments.name is None else arguments.name
     instance = instance.replace(rules=_preset(arguments), name=name)
     write_topology(round_.replace(instance=instance), arguments.tree)
     return instance
@@ -177,7 +181,7 @@ def _draw_synergy(arguments: argparse.Namespace) -> Instance:
     """Draw a round of rigid jobs with modes, as in Synergy's evaluation."""
     from goodalloc.data.rounds.synergy import ONE_GPU, PUBLISHED_GPUS, synergy_round
 
-    _refuse(arguments, "gpus_per_node", "group", "state", "rules", "cores", "memory", "tree")
+    _refuse(arguments, *(name for name in UNUSED if name not in ("load", "split", "several_gpus")))
     instance = synergy_round(
         arguments.seed,
         arguments.nodes or 16,

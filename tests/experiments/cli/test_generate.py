@@ -23,8 +23,9 @@ def test_a_round_on_a_tree_is_that_of_the_library_function(tmp_path: Path) -> No
     assert main([*command, "--seed", "3", "--out", str(out), "--tree", str(tree)]) == 0
     drawn = generate_on_tree(3, nodes=64, load=0.5, gangs=0.1)
     instance = read_instance(out)
-    assert instance == drawn.instance
-    assert read_topology(tree, instance) == drawn
+    assert instance.name == f"{drawn.instance.name}-gangs-0.1"
+    assert instance.replace(name=drawn.instance.name) == drawn.instance
+    assert read_topology(tree, instance).topology == drawn.topology
     assert any(job.min_replicas == 8 for job in instance.jobs)
 
 
@@ -69,6 +70,8 @@ def test_rounds_with_plans_have_modes(tmp_path: Path) -> None:
     ("words", "sentence"),
     [
         (["--gangs", "0.1"], "argument --gangs: expected --tree with it"),
+        (["--gangs", "1", "--tree", "t", "--nodes", "1"], "expected two nodes at least"),
+        (["--workload", "plans", "--gangs", "0.1"], "argument --gangs: makes no difference"),
         (["--tree", "t", "--gangs", "1.5"], "argument --gangs"),
         (["--tree", "t", "--cores", "8"], "argument --cores: expected none with --tree"),
         (["--tree", "t", "--state", "scattered"], "got scattered; expected another with --tree"),

@@ -269,6 +269,8 @@ def test_the_best_speed_is_that_of_all_replicas_in_the_fastest_configuration(
     [
         ([], "argument model: got 0 trainings; expected 1"),
         (["resnet", "--all"], "argument model: got 1 trainings; expected 0 with --all"),
+        (["--all", "--beside"], "argument --all: expected neither --beside nor --trace with it"),
+        (["--all", "--trace", "t"], "argument --all: expected neither --beside nor --trace"),
     ],
 )
 def test_one_training_or_all_is_asked_for(

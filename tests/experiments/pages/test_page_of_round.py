@@ -66,7 +66,7 @@ def test_certificates_that_prove_nothing_are_refused(
     write_result(solve(ROUND, "greedy"), ROUND, best)
     view = ["view", round_, "--out", page]
     assert main([*view, "--allocation", best, "--certificate", certificate]) == 2
-    assert "is refused: Certificate: its digest is not" in capsys.readouterr().err
+    assert "is refused: its digest is not" in capsys.readouterr().err
     assert main([*view, "--certificate", certificate]) == 2
     assert "argument --certificate: expected --allocation with it" in capsys.readouterr().err
     assert not (tmp_path / "page.json").exists()
