@@ -12,6 +12,7 @@ The file is rewritten after every row. Rows that exist are not measured again.
 
 from __future__ import annotations
 
+import re
 import shlex
 import signal
 import sys
@@ -351,7 +352,8 @@ class Measuring:
         row |= {"weights": crew.weights, **present_state(self.devices)}
         try:
             seconds = self.plan.seconds / self.plan.visits
-            return row | measure(crew, wanted, self.plan.error, seconds, self.traces)
+            own = self.traces and self.traces / re.sub(r"[^\w.-]+", "-", self.plan.model)
+            return row | measure(crew, wanted, self.plan.error, seconds, own)
         except ProcessEnded as error:
             if not _lacked(error):
                 raise

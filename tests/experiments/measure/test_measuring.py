@@ -121,6 +121,17 @@ def test_what_is_measured_is_written_and_fits(tmp_path: Path) -> None:
     np.testing.assert_allclose(last[one_node], left[one_node], rtol=1e-5)
 
 
+def test_traces_of_several_trainings_do_not_overwrite_each_other(tmp_path: Path) -> None:
+    """Each training has a folder, named for it; one's own, too."""
+    for number, model in enumerate(("perceptron", "tasks/mine.py:small")):
+        plan = MeasurePlan(model, (1,), (0,), batch_sizes=(4,))
+        path = tmp_path / f"{number}.csv"
+        Measuring(plan, TASK, path, FACTS, Pretended, traces=tmp_path / "traces").run()
+    found = {one.relative_to(tmp_path / "traces") for one in (tmp_path / "traces").glob("*/*")}
+    assert {str(one.parent) for one in found} == {"perceptron", "tasks-mine.py-small"}
+    assert {one.name for one in found} == {"replicas-1-batch-4"}
+
+
 @settings(max_examples=20)
 @given(holds=st.integers(1, 120))
 def test_where_memory_ends_is_found_by_bisection(
