@@ -21,11 +21,9 @@ if TYPE_CHECKING:
     from goodalloc.models.round.instance import Instance
     from goodalloc.models.round.rules import Rules
 
-#: Arguments that make no difference to rounds with execution plans.
-UNUSED = (
-    *("gpus_per_node", "group", "state", "rules", "cores", "memory"),
-    *("load", "split", "several_gpus", "tree", "gangs"),
-)
+#: Arguments that make no difference to rounds of rigid jobs, and to rounds with execution plans.
+UNUSED_RIGID = ("gpus_per_node", "group", "state", "rules", "cores", "memory", "tree", "gangs")
+UNUSED_PLANS = (*UNUSED_RIGID, "load", "split", "several_gpus")
 
 #: State of a cluster whose free GPUs lie about.
 SCATTERED = "scattered"
@@ -181,7 +179,7 @@ def _draw_synergy(arguments: argparse.Namespace) -> Instance:
     """Draw a round of rigid jobs with modes, as in Synergy's evaluation."""
     from goodalloc.data.rounds.synergy import ONE_GPU, PUBLISHED_GPUS, synergy_round
 
-    _refuse(arguments, *(name for name in UNUSED if name not in ("load", "split", "several_gpus")))
+    _refuse(arguments, *UNUSED_RIGID)
     instance = synergy_round(
         arguments.seed,
         arguments.nodes or 16,
@@ -198,7 +196,7 @@ def _draw_with_plans(arguments: argparse.Namespace) -> Instance:
     """Draw a round of trainings that choose execution plans; its own rules may be changed."""
     from goodalloc.data.library.plan_rounds import draw_with_plans
 
-    _refuse(arguments, *UNUSED)
+    _refuse(arguments, *UNUSED_PLANS)
     if arguments.jobs is None:
         raise ValueError(f"argument --jobs: expected one with --workload {arguments.workload}.")
     nodes = arguments.nodes or 16
