@@ -108,6 +108,11 @@ def test_a_job_is_started_again_on_what_it_is_given(machines: Machines, tmp_path
     assert [line for line in lines if "replica" in line][1].startswith("mine: 2 replicas (")
 
 
+def without_waits(lines: list[str]) -> list[str]:
+    """Leave out the moments that Ray takes to free what the replicas before had."""
+    return [line for line in lines if "waits for GPUs" not in line]
+
+
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
@@ -136,10 +141,8 @@ def test_a_job_that_makes_no_progress_is_given_up(
     assert str(tmp_path / "jobs" / "mine") in str(failed.value)
     assert "\n" not in str(failed.value)
     assert len(str(failed.value)) < 600
-    assert [line.partition(";")[2] for line in lines] == [
-        "",
-        " started again from the beginning",
-    ] * 2 + [""]
+    told = [line.partition(";")[2] for line in without_waits(lines)]
+    assert told == ["", " started again from the beginning"] * 2 + [""]
     assert time.monotonic() - begin < 50.0  # less than a replica would stay
 
 
@@ -156,7 +159,7 @@ if starts < 5:
     lines: list[str] = []
     found = machines.launcher(tmp_path, body, retries=1, say=lines.append).run()
     assert (found.starts, found.failures) == (6, 5)
-    assert "started again from its checkpoint" in lines[1]
+    assert "started again from its checkpoint" in without_waits(lines)[1]
 
 
 def test_replicas_of_one_that_failed_are_ended_with_what_they_started(
@@ -180,7 +183,7 @@ if starts == 0:
     lines: list[str] = []
     found = machines.launcher(tmp_path, body, say=lines.append).run()
     assert (found.starts, found.failures) == (2, 1)
-    assert "replica 1 ended with exit code 1; started again from the beginning" in lines[1]
+    assert "replica 1 ended with exit code 1; started again from the beginning" in without_waits(lines)[1]
     child = int((tmp_path / "jobs" / "mine" / "child").read_text(encoding="utf-8"))
     eventually(lambda: not ProcessIdentity.of(child).start)
 
