@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from goodalloc.experiments.cli.library import add_library
 from goodalloc.experiments.cli.replay_arguments import (
     add_hindsight,
-    add_report,
+    add_out,
     add_reproduce,
     add_simulate,
 )
@@ -32,6 +32,7 @@ from goodalloc.experiments.cli.training_arguments import (
     add_measure,
     add_schedule,
 )
+from goodalloc.experiments.cli.types import named_folder
 from goodalloc.models.support.validation import did_you_mean, literal
 
 if TYPE_CHECKING:
@@ -114,6 +115,47 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_report(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "documents",
+        nargs="*",
+        metavar="DOCUMENT",
+        help="Markdown files (default: all of the repository)",
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "--check",
+        action="store_true",
+        help="change nothing; exit code 1 if a document differs from the stored results",
+    )
+    what.add_argument(
+        "--stale",
+        action="store_true",
+        help="list stored results whose code has changed since, and studies without one, with the "
+        "command and the minutes that renew each; and what all of them took",
+    )
+    what.add_argument(
+        "--renew",
+        action="store_true",
+        help="run these commands: confirm by quick rows where there are some, else make anew",
+    )
+    what.add_argument(
+        "--figures",
+        metavar="FOLDER",
+        help="draw the figures of stored results into a folder, one PNG a study",
+    )
+    parser.add_argument(
+        "--artifact",
+        type=named_folder,
+        action="append",
+        default=[],
+        metavar="NAME=FOLDER",
+        help="with --renew: folder of published data, by its name in data/ARTIFACTS.md "
+        "(pollux, sia, gavel, openb, traces, aiturbo, dl2, arena, llm, chronus); repeatable",
+    )
+    add_out(parser, "results/renew", "with --renew: folder to work in, from which it resumes")
+
+
 #: Commands by purpose, each with a line of help and the function that adds its arguments.
 GROUPED: dict[str, dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]]] = {
     "decide a round": {
@@ -137,7 +179,7 @@ GROUPED: dict[str, dict[str, tuple[str, Callable[[argparse.ArgumentParser], None
         "simulate": ("replay a workload under several policies; resumes", add_simulate),
         "reproduce": ("repeat published tables and figures; resumes", add_reproduce),
         "hindsight": ("bound every schedule of a workload, and find one", add_hindsight),
-        "report": ("write the numbers of documents from stored results", add_report),
+        "report": ("write the numbers of documents from stored results", _add_report),
     },
     "measure and train": {
         "measure": ("measure the steps of a real training on this machine; resumes", add_measure),

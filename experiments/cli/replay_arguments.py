@@ -8,7 +8,6 @@ from goodalloc.experiments.cli.types import (
     DAY,
     add_cluster,
     any_number,
-    named_folder,
     names,
     number,
     picture_format,
@@ -40,12 +39,15 @@ policies:
   queues          fifo, srtf, equal
   with foresight  foresight-work (the true work that is left), foresight-plans (that, in plans made
                   anew), foresight-hour (and the arrivals of the next hour); one type of GPU
+  with --plans    first-come, gavel-one-by-one, sia-one-by-one, sia, arena, rubick, exact-rubick,
+                  exact-examples, exact-speeds, exact-harmonic, exact-remaining
 """
 
-#: Default policies of `simulate`; with measured rates others, the last for one type of GPU only.
+#: Default policies of `simulate`; others by given tables, some of which for one type of GPU only.
 DEFAULT_POLICIES = ("pollux", "optimus", "tiresias")
 RATE_POLICIES = ("gavel", "gavel-completion", "allox")
 ONE_TYPE_POLICIES = ("fifo", "srtf", "tiresias")
+PLAN_POLICIES = ("first-come", "sia", "arena", "rubick", "exact-harmonic")
 
 #: Greatest load of a drawn workload, which is a million jobs, and greatest error of a measurement,
 #: the deviation of its logarithm.
@@ -88,7 +90,8 @@ def add_simulate(parser: argparse.ArgumentParser) -> None:
         "workload",
         nargs="?",
         help="a CSV of name, time, application, num_replicas, batch_size (default: draw one); with "
-        "--rates one of job, submit_s, gpus, model, and steps or duration_s",
+        "--rates one of job, submit_s, gpus, model, and steps or duration_s; with --plans one of "
+        "job, submit_s, model, parameters, global_batch, steps, gpus, gpu_type",
     )
     parser.add_argument(
         "--policies",
@@ -97,12 +100,18 @@ def add_simulate(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         help="separated by commas, of those below or package.module:name (default: "
         f"{','.join(DEFAULT_POLICIES)}; with --rates {','.join(RATE_POLICIES)}, and on one type of "
-        f"GPU {','.join(ONE_TYPE_POLICIES)}, too)",
+        f"GPU {','.join(ONE_TYPE_POLICIES)}, too; with --plans {','.join(PLAN_POLICIES)})",
     )
     parser.add_argument(
         "--rates",
         metavar="FILE",
         help="replay jobs with measured rates: a CSV of model, gpu_type, gpus, nodes, steps_per_s",
+    )
+    parser.add_argument(
+        "--plans",
+        metavar="FOLDER",
+        help="replay jobs that choose execution plans, by the times in FOLDER/measured.csv (model, "
+        "parameters, global_batch, gpu_type, nodes, gpus_per_node, iteration_s), or shipped",
     )
     _add_workload(parser)
     _add_traces(parser)
@@ -135,8 +144,9 @@ def add_simulate(parser: argparse.ArgumentParser) -> None:
     _add_workers(parser)
     _add_pictures(parser)
     parser.add_argument("--parquet", action="store_true", help="write the records as Parquet too")
-    _add_out(parser, "results/simulate", "table and picture show the policies of this command")
-    parser.set_defaults(not_with_rates={name: parser.get_default(name) for name in NOT_WITH_RATES})
+    add_out(parser, "results/simulate", "table and picture show the policies of this command")
+    unused = {name: parser.get_default(name) for name in NOT_WITH_RATES}
+    parser.set_defaults(not_with_rates=unused, usual_interval=parser.get_default("interval"))
 
 
 def _add_workload(parser: argparse.ArgumentParser) -> None:
@@ -254,7 +264,7 @@ def add_hindsight(parser: argparse.ArgumentParser) -> None:
         "--search-seed", type=whole(0), default=0, help="seed of that search (default: 0)"
     )
     _add_pictures(parser)
-    _add_out(parser, "results/hindsight", "folder of bound, schedule and picture")
+    add_out(parser, "results/hindsight", "folder of bound, schedule and picture")
 
 
 def add_reproduce(parser: argparse.ArgumentParser) -> None:
@@ -330,7 +340,7 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
     )
     _add_workers(parser)
     _add_pictures(parser)
-    _add_out(parser, "results/reproduce", "folder of the results")
+    add_out(parser, "results/reproduce", "folder of the results")
 
 
 def _add_workers(parser: argparse.ArgumentParser) -> None:
@@ -353,47 +363,6 @@ def _add_pictures(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_out(parser: argparse.ArgumentParser, folder: str, text: str) -> None:
+def add_out(parser: argparse.ArgumentParser, folder: str, text: str) -> None:
     help_text = f"{text} (default: {folder})"
     parser.add_argument("--out", metavar="FOLDER", default=folder, help=help_text)
-
-
-def add_report(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "documents",
-        nargs="*",
-        metavar="DOCUMENT",
-        help="Markdown files (default: all of the repository)",
-    )
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument(
-        "--check",
-        action="store_true",
-        help="change nothing; exit code 1 if a document differs from the stored results",
-    )
-    what.add_argument(
-        "--stale",
-        action="store_true",
-        help="list stored results whose code has changed since, and studies without one, with the "
-        "command and the minutes that renew each; and what all of them took",
-    )
-    what.add_argument(
-        "--renew",
-        action="store_true",
-        help="run these commands: confirm by quick rows where there are some, else make anew",
-    )
-    what.add_argument(
-        "--figures",
-        metavar="FOLDER",
-        help="draw the figures of stored results into a folder, one PNG a study",
-    )
-    parser.add_argument(
-        "--artifact",
-        type=named_folder,
-        action="append",
-        default=[],
-        metavar="NAME=FOLDER",
-        help="with --renew: folder of published data, by its name in data/ARTIFACTS.md "
-        "(pollux, sia, gavel, openb, traces, aiturbo, dl2, arena, llm, chronus); repeatable",
-    )
-    _add_out(parser, "results/renew", "with --renew: folder to work in, from which it resumes")

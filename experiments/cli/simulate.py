@@ -49,10 +49,10 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
     # the report loads pandas, which `reproduce list` does without
     from goodalloc.experiments.replay.replay_report import plot_replays, summarise
 
-    if arguments.rates is not None:
-        from goodalloc.experiments.cli.simulate_rates import simulate_rates_command
+    if arguments.rates is not None or arguments.plans is not None:
+        from goodalloc.experiments.cli.simulate_given import simulate_given_command
 
-        return simulate_rates_command(arguments)
+        return simulate_given_command(arguments)
     if arguments.parquet:
         require_extra("parquet", "Argument --parquet")
     policies = tuple(dict.fromkeys(flat(arguments.policies or [DEFAULT_POLICIES])))

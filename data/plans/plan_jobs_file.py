@@ -1,0 +1,99 @@
+"""Jobs that train large models by execution plans, from a table that a user brings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from goodalloc.data.documents.csv_table import read_table
+from goodalloc.models.plans.execution_plan import Configuration, Training
+from goodalloc.models.plans.plan_job import PlanJob
+from goodalloc.models.support.validation import did_you_mean
+
+if TYPE_CHECKING:
+    import os
+
+    from goodalloc.models.plans.plan_times import PlanTimes
+
+COLUMNS = (
+    "job",
+    "submit_s",
+    "model",
+    "parameters",
+    "global_batch",
+    "steps",
+    "gpus",
+    "gpu_type",
+)
+
+#: Latest submission: ten years after the start of the trace.
+LATEST = 315_360_000.0
+
+
+def read_plan_jobs(path: str | os.PathLike[str], times: PlanTimes) -> tuple[PlanJob, ...]:
+    """Read jobs in order of submission; further columns are passed over.
+
+    Parameters
+    ----------
+    path
+        CSV with the columns `COLUMNS`; `gpus` and `gpu_type` are what the user asked for.
+    times
+        Times of the plans of what the jobs train.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read, a cell is not what its column holds, two jobs have one name, or
+        nothing is known of what a job trains; the sentence names the line.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from goodalloc.data.plans import read_plan_jobs, shipped_plan_times
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "jobs.csv"
+    >>> _ = path.write_text(
+    ...     "job,submit_s,model,parameters,global_batch,steps,gpus,gpu_type\\n"
+    ...     "mine,0,bert,1.3B,256,5000,4,a100\\n"
+    ... )
+    >>> jobs = read_plan_jobs(path, shipped_plan_times())
+    >>> jobs[0].training, jobs[0].request
+    (Training(model='bert', parameters='1.3B', global_batch=256), \
+Configuration(gpu_type='a100', gpus=4))
+    """
+    table = read_table(path, COLUMNS)
+    submissions = table.numbers("submit_s", 0.0, LATEST).tolist()
+    steps = table.numbers("steps", 0.0, strict=True).tolist()
+    batches, gpus = table.counts("global_batch"), table.counts("gpus")
+    names, types = table.columns["job"], table.columns["gpu_type"]
+    known: dict[str, tuple[str, ...]] = {
+        "model": tuple(dict.fromkeys(one.model for one in times.trainings)),
+        "gpu_type": tuple(
+            sorted({shape.gpu_type for shapes in times.best.values() for shape in shapes})
+        ),
+    }
+    seen: set[str] = set()
+    jobs = []
+    for row, name in enumerate(names):
+        for column, expected in known.items():
+            cell = table.columns[column][row]
+            if cell not in expected:
+                told = f"one of {', '.join(expected)}{did_you_mean(cell, expected)}"
+                raise table.refusal(row, column, told)
+        if not name or name in seen:
+            raise table.refusal(row, "job", "a name of its own")
+        seen.add(name)
+        model, parameters = table.columns["model"][row], table.columns["parameters"][row]
+        training = Training(model, parameters, batches[row])
+        if training not in times.best:
+            alike = ", ".join(
+                f"{one.parameters} with {one.global_batch}"
+                for one in times.trainings
+                if one.model == model
+            )
+            raise table.refusal(
+                row,
+                "global_batch",
+                f"a size and a batch of {model} whose times are known: {alike}",
+            )
+        request = Configuration(types[row], gpus[row])
+        jobs.append(PlanJob(name, training, submissions[row], steps[row], request))
+    return tuple(sorted(jobs, key=lambda job: job.submission))

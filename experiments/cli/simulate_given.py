@@ -1,0 +1,179 @@
+"""Commands `simulate --rates` and `simulate --plans`: replay jobs by given tables of speeds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.documents.csv_writing import csv_text
+from goodalloc.data.gavel.measured_rates import read_rate_jobs, read_rate_table
+from goodalloc.data.workloads.generator import jobs_at
+from goodalloc.experiments.cli.output import (
+    Output,
+    all_refused,
+    check_kept,
+    drawing,
+    flat,
+    make_folder,
+)
+from goodalloc.experiments.cli.replay import cluster_of, run_with_progress
+from goodalloc.experiments.cli.replay_arguments import (
+    ONE_TYPE_POLICIES,
+    PLAN_POLICIES,
+    RATE_POLICIES,
+)
+from goodalloc.experiments.reporting.report import for_machines, text_table
+from goodalloc.experiments.studies.gavel.measured_replay import (
+    JOB_COLUMNS,
+    MeasuredReplay,
+    plot_completions,
+    require_rated,
+    require_served,
+    summary_row,
+)
+from goodalloc.solvers.policies.policy_table import PolicyOptions
+from goodalloc.solvers.policies.registry import make_policy
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping, Sequence
+
+    from goodalloc.experiments.studies.plans.given_plans import PlanReplay
+
+#: Where the jobs with plans are drawn, and their plans are those of the model that ships.
+SHIPPED = "shipped"
+
+#: Seconds of a round in which jobs choose plans.
+PLAN_INTERVAL = 300
+
+
+def simulate_given_command(arguments: argparse.Namespace) -> Output:
+    """Replay jobs by given tables under several policies; finished replays are kept."""
+    if arguments.rates is not None and arguments.plans is not None:
+        raise ValueError("argument --plans: the speeds are those of --rates; expected one of both.")
+    policies = tuple(dict.fromkeys(flat(arguments.policies or ())))
+    tasks: Sequence[MeasuredReplay] | Sequence[PlanReplay]
+    if arguments.rates is not None:
+        tasks = _by_rates(arguments, policies)
+    else:
+        tasks = _by_plans(arguments, policies)
+    written = ("summary.csv", "jobs.csv")
+    check_kept(arguments.out, written, arguments.workload, arguments.rates)
+    folder = make_folder(arguments.out)
+    refused = run_with_progress(arguments, tasks, folder, "simulate", arguments.workers)
+    if refused:
+        raise all_refused(refused, folder)
+    done = {task.policy: task.completed() for task in tasks}
+    rows = [
+        summary_row(task.policy, done[task.policy])
+        | ({} if isinstance(task, MeasuredReplay) else task.decisions())
+        for task in tasks
+    ]
+    columns = tuple(rows[0])
+    write_atomically(folder / "summary.csv", csv_text(rows, columns))
+    jobs_columns = ("policy", *JOB_COLUMNS)
+    each = [{"policy": name, **one._asdict()} for name, found in done.items() for one in found]
+    write_atomically(folder / "jobs.csv", csv_text(each, jobs_columns))
+    with drawing(f"the table is in {folder}"):
+        from goodalloc.experiments.reporting.plots import save
+
+        save(plot_completions(done), folder / f"replay.{arguments.pictures}")
+    told = f"written to {folder}: {', '.join(written)}, replay.{arguments.pictures}"
+    return Output(f"{text_table(rows, columns)}\n\n{told}", for_machines(rows))
+
+
+def _refuse(arguments: argparse.Namespace, unused: Mapping[str, Any], jobs: str) -> None:
+    """Refuse arguments that jobs with given speeds have no use for."""
+    for name, default in unused.items():
+        if getattr(arguments, name) != default:
+            option, table = name.replace("_", "-"), "rates" if arguments.plans is None else "plans"
+            raise ValueError(
+                f"argument --{option}: jobs with {jobs} have no use for it; expected none with "
+                f"--{table}."
+            )
+
+
+def _by_rates(arguments: argparse.Namespace, policies: tuple[str, ...]) -> Sequence[MeasuredReplay]:
+    """Return the replays by measured rates."""
+    if arguments.workload is None:
+        raise ValueError("argument --rates: no workload is given; expected the CSV of the jobs.")
+    _refuse(arguments, arguments.not_with_rates, "measured rates")
+    rates = read_rate_table(arguments.rates)
+    jobs, cluster = read_rate_jobs(arguments.workload, rates), cluster_of(arguments)
+    require_rated(rates, jobs, cluster)
+    if not policies:
+        one_type = len(cluster.gpu_types) == 1
+        policies = (*RATE_POLICIES, *(ONE_TYPE_POLICIES if one_type else ()))
+    options = PolicyOptions(seed=arguments.seed, seconds=arguments.seconds)
+    for name in policies:
+        make_policy(name, options)
+        require_served(name, jobs, cluster)
+    return [
+        MeasuredReplay(
+            folder=_folder(arguments, name),
+            policy=name,
+            jobs=jobs,
+            rates=rates,
+            cluster=cluster,
+            round_seconds=arguments.interval,
+            restart_seconds=arguments.restart_delay,
+            options=options,
+        )
+        for name in policies
+    ]
+
+
+def _by_plans(arguments: argparse.Namespace, policies: tuple[str, ...]) -> Sequence[PlanReplay]:
+    """Return the replays by times of execution plans."""
+    from goodalloc.data.plans.plan_jobs_file import read_plan_jobs  # few replays need them
+    from goodalloc.data.plans.plan_tables import read_measured_times
+    from goodalloc.data.plans.plan_workload import draw_plan_jobs
+    from goodalloc.data.plans.shipped_plans import shipped_plan_times
+    from goodalloc.experiments.studies.plans.given_plans import (
+        PlanReplay,
+        make_plan_policy,
+        require_planned,
+    )
+    from goodalloc.models.plans.plan_job import PlanRestarts
+
+    unused = {**arguments.not_with_rates, "seconds": None}
+    if arguments.workload is None:
+        del unused["load"]
+    _refuse(arguments, unused, "execution plans")
+    if arguments.interval not in (arguments.usual_interval, PLAN_INTERVAL):
+        raise ValueError(
+            f"argument --interval: it is {arguments.interval}; expected {PLAN_INTERVAL} or none "
+            "with --plans, whose rounds take that long."
+        )
+    shipped = arguments.plans == SHIPPED
+    times = shipped_plan_times() if shipped else read_measured_times(Path(arguments.plans))
+    cluster = cluster_of(arguments)
+    require_planned(times, (), cluster)
+    if arguments.workload is None:
+        sizes = {group.gpu_type: group.gpus for group in cluster.groups}
+        jobs = draw_plan_jobs(arguments.seed, jobs_at(arguments.load or 1.0), times, sizes)
+    else:
+        jobs = read_plan_jobs(arguments.workload, times)
+    require_planned(times, jobs, cluster)
+    policies = policies or PLAN_POLICIES
+    restarts = PlanRestarts(arguments.restart_delay, arguments.restart_delay)
+    for name in policies:
+        make_plan_policy(name, restarts)
+    return [
+        PlanReplay(
+            folder=_folder(arguments, name),
+            policy=name,
+            jobs=jobs,
+            times=times,
+            cluster=cluster,
+            restart_seconds=arguments.restart_delay,
+            gaps=arguments.gaps,
+        )
+        for name in policies
+    ]
+
+
+def _folder(arguments: argparse.Namespace, policy: str) -> Path:
+    """Return the folder of the record of a policy."""
+    return Path(arguments.out).absolute() / policy.replace(":", ".")

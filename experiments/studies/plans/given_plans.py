@@ -1,0 +1,214 @@
+"""Replays of given jobs by given times of execution plans, on a given cluster.
+
+The policies are those of the study of Arena's traces (`arena_replay.py`), which restart at equal
+costs here. Each replay is a record that is made at once or not at all, so a command that was
+stopped goes on with the policies that are missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from goodalloc.experiments.reporting.table_numbers import rounded
+from goodalloc.experiments.studies.framework.recorded_task import RecordedTask
+from goodalloc.experiments.studies.gavel.rate_simulator import Completed
+from goodalloc.experiments.studies.plans.arena_replay import EVERY, POLICIES, below_optimum
+from goodalloc.experiments.studies.plans.plan_simulator import PlanSimulator
+from goodalloc.experiments.support.records import digest
+from goodalloc.experiments.support.version import library_version
+from goodalloc.models.plans.plan_job import PlanRestarts
+from goodalloc.models.support.dotted_path import load_callable
+from goodalloc.models.support.validation import did_you_mean
+from goodalloc.solvers.plans.exact_plans import ExactPlans
+from goodalloc.solvers.policies.registry import source_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from goodalloc.experiments.support.tasks import Report
+    from goodalloc.models.plans.execution_plan import Configuration
+    from goodalloc.models.plans.plan_job import PlanJob, PlanRound
+    from goodalloc.models.plans.plan_times import PlanTimes
+    from goodalloc.models.round.cluster import Cluster
+    from goodalloc.solvers.plans.plan_policy import PlanPolicy
+
+#: Policies by the names that commands know.
+PLAN_POLICIES = {name.replace(" ", "-"): made for name, made in POLICIES.items()}
+
+
+def make_plan_policy(name: str, restarts: PlanRestarts) -> PlanPolicy:
+    """Return a new policy for jobs with execution plans.
+
+    Parameters
+    ----------
+    name
+        Key in `PLAN_POLICIES`, or a dotted path ``package.module:name`` to a class or function that
+        makes a policy without arguments.
+    restarts
+        Restart costs that it believes.
+
+    Raises
+    ------
+    ValueError
+        If there is no such policy, or what is made has no `decide`.
+    """
+    if name in PLAN_POLICIES:
+        return PLAN_POLICIES[name](restarts)
+    if ":" not in name:
+        raise ValueError(
+            f"Policy is '{name}'{did_you_mean(name, PLAN_POLICIES)}; expected one for jobs with "
+            f"execution plans, {', '.join(PLAN_POLICIES)}, or package.module:name."
+        )
+    item = f"Policy '{name}'"
+    try:
+        policy: PlanPolicy = load_callable(name, item)()
+    except TypeError as error:
+        raise ValueError(f"{item} cannot be made without arguments ({error}).") from error
+    if not hasattr(policy, "decide"):
+        raise ValueError(f"{item} makes a {type(policy).__name__}; expected one with `decide`.")
+    return policy
+
+
+@dataclass(frozen=True)
+class PlanReplay(RecordedTask):
+    """Task that replays jobs with execution plans under one policy.
+
+    Parameters
+    ----------
+    policy
+        As in `make_plan_policy`.
+    jobs, times
+        The jobs in order of submission, and the times of what they train.
+    cluster
+        The nodes.
+    restart_seconds
+        Seconds without steps after a job got another configuration.
+    gaps
+        Whether every twentieth decision is compared with the most examples a second.
+    """
+
+    policy: str
+    jobs: tuple[PlanJob, ...]
+    times: PlanTimes
+    cluster: Cluster
+    restart_seconds: float
+    gaps: bool
+
+    def description(self) -> dict[str, Any]:
+        """Return all inputs that the record depends on, long tables by their digests."""
+        jobs = [
+            [job.name, *job.training, job.submission, job.steps, *job.request] for job in self.jobs
+        ]
+        times = [
+            [*training, *shape, timed.seconds]
+            for training, shapes in self.times.best.items()
+            for shape, timed in shapes.items()
+        ]
+        return {
+            "format": "goodalloc-plan-replay",
+            "version": 1,
+            "library": library_version(),
+            "policy": self.policy,
+            "source": source_digest(self.policy),
+            "jobs": digest({"jobs": jobs}),
+            "times": digest({"times": times}),
+            "cluster": asdict(self.cluster)["groups"],
+            "restart_seconds": self.restart_seconds,
+            "gaps": self.gaps,
+        }
+
+    def work(self, report: Report) -> dict[str, Any]:
+        """Replay all jobs; return their rows in order of completion, and what decisions were."""
+        costs = PlanRestarts(self.restart_seconds, self.restart_seconds)
+        policy = make_plan_policy(self.policy, costs)
+        below: list[float] = []
+        rounds = 0
+
+        def judge(round_: PlanRound, decision: Mapping[str, Configuration]) -> None:
+            nonlocal rounds
+            if self.gaps and rounds % EVERY == 0:
+                below.append(below_optimum(round_, decision))
+            rounds += 1
+
+        sizes = {group.gpu_type: group.gpus for group in self.cluster.groups}
+        simulator = PlanSimulator(
+            self.jobs, self.times, gpus_by_type(self.cluster), sizes, policy, costs, judge=judge
+        )
+        done = [list(one) for one in simulator.run(report)]
+        gaps = [one.gap for one in policy.answers] if isinstance(policy, ExactPlans) else None
+        seconds = 1e3 * np.array(simulator.decision_seconds)
+        told = {
+            "worst_proven_gap": None if gaps is None else max(gaps),
+            "below_most_examples_percent": 100.0 * float(np.mean(below)) if below else None,
+            "decision_ms": float(seconds.mean()),
+            "worst_decision_ms": float(seconds.max()),
+        }
+        told = {name: None if cell is None else rounded(cell, 4) for name, cell in told.items()}
+        return {"completed": done, "decisions": told}
+
+    def completed(self) -> list[Completed]:
+        """Return the jobs of the record, in order of completion."""
+        return [Completed(*row) for row in self.record()["completed"]]
+
+    def decisions(self) -> dict[str, float | None]:
+        """Return what is told of the decisions.
+
+        Returns
+        -------
+        dict
+            `worst_proven_gap`, of policies that decide exactly, by their own objective;
+            `below_most_examples_percent`, how far the examples a second of judged decisions are
+            below the greatest possible, on average; and the milliseconds of a decision.
+        """
+        found: dict[str, float | None] = self.record()["decisions"]
+        return found
+
+
+def gpus_by_type(cluster: Cluster) -> dict[str, int]:
+    """Return the GPUs of each type on all nodes."""
+    found: dict[str, int] = {}
+    for group in cluster.groups:
+        found[group.gpu_type] = found.get(group.gpu_type, 0) + group.nodes * group.gpus
+    return found
+
+
+def require_planned(times: PlanTimes, jobs: Sequence[PlanJob], cluster: Cluster) -> None:
+    """Refuse nodes for which the times cannot stand, and jobs that run on none of them.
+
+    Raises
+    ------
+    ValueError
+        If GPUs have no type or one without times, nodes of a type differ in size, or have a number
+        of GPUs that is no power of two, or a job has no plan on this cluster.
+    """
+    known = sorted({shape.gpu_type for shapes in times.best.values() for shape in shapes})
+    sizes: dict[str, int] = {}
+    for group in cluster.groups:
+        if not group.gpu_type:
+            raise ValueError(
+                "Cluster: its GPUs have no type; expected groups of nodes with one, as --group "
+                f"NAME:NODES:GPUS:TYPE on the command line, of {', '.join(known)}."
+            )
+        if group.gpu_type not in known:
+            raise ValueError(
+                f"Node group '{group.name}' has GPUs of type '{group.gpu_type}'; expected one of "
+                f"the types with plans, {', '.join(known)}."
+            )
+        size = sizes.setdefault(group.gpu_type, group.gpus)
+        if group.gpus != size or size & (size - 1):
+            raise ValueError(
+                f"Node group '{group.name}' has nodes of {group.gpus} GPUs '{group.gpu_type}'; "
+                "expected a power of two, the same on all nodes of a type."
+            )
+    totals = gpus_by_type(cluster)
+    for job in jobs:
+        speeds = times.speeds(job.training, sizes)
+        if not any(one.gpus <= totals[one.gpu_type] for one in speeds):
+            raise ValueError(
+                f"Job '{job.name}' trains {' '.join(map(str, job.training))}; expected a plan that "
+                f"fits on the cluster, whose nodes have "
+                f"{', '.join(f'{gpus} GPUs {kind!r}' for kind, gpus in sizes.items())}."
+            )

@@ -1,0 +1,186 @@
+"""`simulate --plans`: a user's own jobs with execution plans, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pandas as pd
+import pytest
+
+from goodalloc.experiments.cli.main import main
+from goodalloc.experiments.cli.replay_arguments import POLICIES_HELP
+from goodalloc.experiments.studies.plans.given_plans import PLAN_POLICIES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TIMES = """\
+model,parameters,global_batch,gpu_type,nodes,gpus_per_node,iteration_s
+bert,1.3B,128,a100,1,1,inf
+bert,1.3B,128,a100,1,2,4
+bert,1.3B,128,a100,2,2,2.5
+bert,1.3B,128,t4,1,2,20
+"""
+
+JOBS = """\
+job,submit_s,model,parameters,global_batch,steps,gpus,gpu_type
+first,0,bert,1.3B,128,450,2,a100
+second,100,bert,1.3B,128,450,2,a100
+"""
+
+GROUPS = ("--group", "fast:1:2:a100", "--group", "slow:1:2:t4")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the two tables are, and the user stands."""
+    (tmp_path / "measured.csv").write_text(TIMES, encoding="utf-8")
+    (tmp_path / "jobs.csv").write_text(JOBS, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def simulate(*arguments: str) -> int:
+    """The command, on those tables."""
+    return main(["simulate", "jobs.csv", "--plans", ".", "--out", "out", *arguments])
+
+
+def test_jobs_run_at_the_speed_of_their_plans(folder: Path) -> None:
+    """Alone on two fast GPUs each: 450 steps of 4 s after a restart, the second when these end."""
+    assert simulate("--group", "fast:1:2:a100", "--policies", "first-come") == 0
+    jobs = pd.read_csv(folder / "out" / "jobs.csv").set_index("name")
+    assert (jobs.completion - jobs.start).to_dict() == {"first": 1830, "second": 1830}
+    assert jobs.start.to_dict() == {"first": 0, "second": 2100}
+    assert (folder / "out" / "replay.png").stat().st_size > 5000
+
+
+def test_four_gpus_are_two_whole_nodes(folder: Path) -> None:
+    """With a plan for them a job runs on both, where that is fastest for it."""
+    (folder / "jobs.csv").write_text(JOBS.rsplit("second", 1)[0], encoding="utf-8")
+    arguments = ("--group", "fast:2:2:a100", "--policies", "exact-speeds", "--restart-delay", "0")
+    assert simulate(*arguments) == 0
+    job = pd.read_csv(folder / "out" / "jobs.csv").iloc[0]
+    assert (job.completion, job.gpu_seconds) == (1125, 4500)
+
+
+def test_every_policy_replays_and_says_how_good_its_decisions_are(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Proven gaps of those that decide exactly; the most examples a second for all."""
+    assert simulate(*GROUPS, "--policies", ",".join(PLAN_POLICIES), "--json") == 0
+    rows = {row["policy"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows.keys() == PLAN_POLICIES.keys()
+    assert all(row["jobs"] == 2 and row["decision_ms"] > 0 for row in rows.values())
+    exact = {name for name, row in rows.items() if row["worst_proven_gap"] is not None}
+    assert exact == {"sia", *(name for name in rows if name.startswith("exact-"))}
+    assert all(rows[name]["worst_proven_gap"] <= 1e-6 for name in exact)
+    assert rows["exact-examples"]["below_most_examples_percent"] < 1e-4
+
+
+def test_without_gaps_decisions_are_not_compared(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nor does a shortfall appear."""
+    assert simulate(*GROUPS, "--policies", "arena", "--no-gaps", "--json") == 0
+    assert json.loads(capsys.readouterr().out)[0]["below_most_examples_percent"] is None
+
+
+def test_drawn_jobs_run_by_the_plans_that_ship(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same seed gives the same jobs, as many as the load says."""
+    command = ["simulate", "--plans", "shipped", "--load", "0.05", "--policies", "arena", "--json"]
+    command += ["--group", "a100:8:4:a100", "--seed", "3", "--no-gaps"]
+    assert main([*command, "--out", str(tmp_path / "one")]) == 0
+    assert main([*command, "--out", str(tmp_path / "two")]) == 0
+    capsys.readouterr()
+    one, two = ((tmp_path / name / "jobs.csv").read_bytes() for name in ("one", "two"))
+    assert one == two
+    assert len(pd.read_csv(tmp_path / "one" / "jobs.csv")) == 8
+
+
+def test_policies_of_ones_own_are_replayed_once(folder: Path) -> None:
+    """By their dotted path; what is done is not done again."""
+    (folder / "mine_plans.py").write_text(
+        "from goodalloc.solvers.plans import FirstComePlans as Mine\n", encoding="utf-8"
+    )
+    assert simulate(*GROUPS, "--policies", "mine_plans:Mine,first-come") == 0
+    jobs = pd.read_csv(folder / "out" / "jobs.csv")
+    own, shipped = (
+        jobs[jobs.policy == name].completion.tolist() for name in ("mine_plans:Mine", "first-come")
+    )
+    assert own == shipped
+    record = folder / "out" / "first-come" / "record.json"
+    before = record.stat().st_mtime_ns
+    assert simulate(*GROUPS, "--policies", "first-come") == 0
+    assert record.stat().st_mtime_ns == before
+
+
+def test_the_help_names_every_policy() -> None:
+    """As the error for an unknown one does."""
+    told = POLICIES_HELP.partition("--plans")[2].replace("\n", " ").split()
+    assert [name.rstrip(",") for name in told] == list(PLAN_POLICIES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--policies", "pollux"), "Policy is 'pollux'; expected one for jobs with execution"),
+        (("--policies", "areno"), "Policy is 'areno' (did you mean arena?)"),
+        (("--policies", "math:pi"), "Policy 'math:pi' is a float; expected a function"),
+        (("--policies", "builtins:dict"), "Policy 'builtins:dict' makes a dict; expected one with"),
+        (("--policies", "math:sqrt"), "Policy 'math:sqrt' cannot be made without arguments"),
+        (("--load", "2"), "argument --load: jobs with execution plans have no use for it"),
+        (("--seconds", "2"), "argument --seconds: jobs with execution plans have no use for it"),
+        (("--outages", "0-60:1"), "argument --outages: jobs with execution plans"),
+        (("--interval", "20"), "argument --interval: it is 20; expected 300 or none"),
+        (("--rates", "jobs.csv"), "argument --plans: the speeds are those of --rates"),
+        (("--group", "other:1:2:v100"), "Node group 'other' has GPUs of type 'v100'"),
+        (("--group", "odd:1:3:a100"), "Node group 'odd' has nodes of 3 GPUs 'a100'"),
+        (("--group", "big:1:4:a100"), "Node group 'big' has nodes of 4 GPUs 'a100'"),
+        (("--plans", "nowhere"), "File 'nowhere/measured.csv' does not exist"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_one_sentence(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], sentence: str
+) -> None:
+    """Before anything is replayed, with exit code 2."""
+    assert simulate(*GROUPS, *arguments) == 2
+    complaint = capsys.readouterr().err.splitlines()[-1]
+    assert complaint.startswith(f"goodalloc: error: {sentence}")
+    assert not list((folder / "out").glob("*/record.json"))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("first,0", "first,-1"), "line 2: submit_s is '-1'"),
+        (("450,2", "nan,2"), "line 2: steps is 'nan'"),
+        (("450,2", "0,2"), "line 2: steps is '0'"),
+        (("450,2", "450,0"), "line 2: gpus is '0'"),
+        (("450,2,a100", "450,2,h100"), "line 2: gpu_type is 'h100'; expected one of a100, t4"),
+        (("bert", "gpt"), "line 2: model is 'gpt'; expected one of bert"),
+        (("128", "256"), "line 2: global_batch is '256'; expected a size and a batch of bert"),
+        (("1.3B", "6B"), "line 2: global_batch is '128'; expected a size and a batch of bert"),
+        (("second", "first"), "line 3: job is 'first'; expected a name of its own"),
+        (("steps", "work"), "column 'steps' is missing"),
+    ],
+)
+def test_a_bad_table_of_jobs_is_refused_by_its_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], change: tuple[str, str], sentence: str
+) -> None:
+    """The file, the line, what is there and what was expected."""
+    (folder / "jobs.csv").write_text(JOBS.replace(*change, 1), encoding="utf-8")
+    assert simulate(*GROUPS) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_a_job_without_a_plan_on_the_cluster_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What fits on no node, or needs whole ones of another size; and nodes without a type."""
+    assert simulate("--group", "one:1:1:a100", "--policies", "arena") == 2
+    assert "Job 'first' trains bert 1.3B 128; expected a plan that fits" in capsys.readouterr().err
+    assert simulate("--nodes", "2", "--gpus-per-node", "2", "--policies", "arena") == 2
+    assert "Cluster: its GPUs have no type" in capsys.readouterr().err
