@@ -117,11 +117,11 @@ def without_waits(lines: list[str]) -> list[str]:
     ("body", "sentence"),
     [
         (
-            "print('it is broken'); rank or sys.exit(3); time.sleep(60)",
+            "print('it is broken'); rank or sys.exit(3); time.sleep(600)",
             "replica 0 ended with exit code 3 (it is broken)",
         ),
         (
-            "rank or os.kill(os.getpid(), signal.SIGKILL); time.sleep(60)",
+            "rank or os.kill(os.getpid(), signal.SIGKILL); time.sleep(600)",
             "replica 0 was ended by signal 9",
         ),
         ("sys.exit(75)", "ended with exit code 75 on the same allocation"),
@@ -143,7 +143,7 @@ def test_a_job_that_makes_no_progress_is_given_up(
     assert len(str(failed.value)) < 600
     told = [line.partition(";")[2] for line in without_waits(lines)]
     assert told == ["", " started again from the beginning"] * 2 + [""]
-    assert time.monotonic() - begin < 50.0  # less than a replica would stay
+    assert time.monotonic() - begin < 500.0  # less than a replica would stay
 
 
 def test_a_job_that_makes_progress_between_failures_goes_on(
@@ -183,7 +183,10 @@ if starts == 0:
     lines: list[str] = []
     found = machines.launcher(tmp_path, body, say=lines.append).run()
     assert (found.starts, found.failures) == (2, 1)
-    assert "replica 1 ended with exit code 1; started again from the beginning" in without_waits(lines)[1]
+    assert (
+        "replica 1 ended with exit code 1; started again from the beginning"
+        in without_waits(lines)[1]
+    )
     child = int((tmp_path / "jobs" / "mine" / "child").read_text(encoding="utf-8"))
     eventually(lambda: not ProcessIdentity.of(child).start)
 
