@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
-from goodalloc.data.gavel.measured_rates import read_rate_jobs, read_rate_table
 from goodalloc.data.workloads.generator import jobs_at
 from goodalloc.experiments.cli.output import (
     Output,
@@ -28,21 +28,18 @@ from goodalloc.experiments.studies.gavel.measured_replay import (
     JOB_COLUMNS,
     MeasuredReplay,
     plot_completions,
-    require_rated,
+    read_rated_jobs,
     require_served,
     summary_row,
 )
 from goodalloc.solvers.policies.policy_table import PolicyOptions
-from goodalloc.solvers.policies.registry import make_policy
+from goodalloc.solvers.policies.registry import make_policy, source_digest
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
     from goodalloc.experiments.studies.plans.given_plans import PlanReplay
-
-#: Where the jobs with plans are drawn, and their plans are those of the model that ships.
-SHIPPED = "shipped"
 
 #: Seconds of a round in which jobs choose plans.
 PLAN_INTERVAL = 300
@@ -99,9 +96,8 @@ def _by_rates(arguments: argparse.Namespace, policies: tuple[str, ...]) -> Seque
     if arguments.workload is None:
         raise ValueError("argument --rates: no workload is given; expected the CSV of the jobs.")
     _refuse(arguments, arguments.not_with_rates, "measured rates")
-    rates = read_rate_table(arguments.rates)
-    jobs, cluster = read_rate_jobs(arguments.workload, rates), cluster_of(arguments)
-    require_rated(rates, jobs, cluster)
+    cluster = cluster_of(arguments)
+    jobs, rates = read_rated_jobs(arguments.workload, arguments.rates, cluster)
     if not policies:
         one_type = len(cluster.gpu_types) == 1
         policies = (*RATE_POLICIES, *(ONE_TYPE_POLICIES if one_type else ()))
@@ -126,16 +122,12 @@ def _by_rates(arguments: argparse.Namespace, policies: tuple[str, ...]) -> Seque
 
 def _by_plans(arguments: argparse.Namespace, policies: tuple[str, ...]) -> Sequence[PlanReplay]:
     """Return the replays by times of execution plans."""
-    from goodalloc.data.plans.plan_jobs_file import read_plan_jobs  # few replays need them
-    from goodalloc.data.plans.plan_tables import read_measured_times
-    from goodalloc.data.plans.plan_workload import draw_plan_jobs
-    from goodalloc.data.plans.shipped_plans import shipped_plan_times
-    from goodalloc.experiments.studies.plans.given_plans import (
+    from goodalloc.experiments.studies.plans.given_plans import (  # few replays need them
+        PlanNodes,
         PlanReplay,
         make_plan_policy,
-        require_planned,
+        planned_jobs,
     )
-    from goodalloc.models.plans.plan_job import PlanRestarts
 
     unused = {**arguments.not_with_rates, "seconds": None}
     if arguments.workload is None:
@@ -146,27 +138,23 @@ def _by_plans(arguments: argparse.Namespace, policies: tuple[str, ...]) -> Seque
             f"argument --interval: it is {arguments.interval}; expected {PLAN_INTERVAL} or none "
             "with --plans, whose rounds take that long."
         )
-    shipped = arguments.plans == SHIPPED
-    times = shipped_plan_times() if shipped else read_measured_times(Path(arguments.plans))
-    cluster = cluster_of(arguments)
-    require_planned(times, (), cluster)
-    if arguments.workload is None:
-        sizes = {group.gpu_type: group.gpus for group in cluster.groups}
-        jobs = draw_plan_jobs(arguments.seed, jobs_at(arguments.load or 1.0), times, sizes)
-    else:
-        jobs = read_plan_jobs(arguments.workload, times)
-    require_planned(times, jobs, cluster)
+    groups = [asdict(group) for group in cluster_of(arguments).groups]
+    nodes = tuple(PlanNodes(*(group[name] for name in PlanNodes._fields)) for group in groups)
+    drawn = jobs_at(arguments.load or 1.0)
+    jobs, times = planned_jobs(
+        arguments.workload, arguments.plans, nodes, seed=arguments.seed, drawn=drawn
+    )
     policies = policies or PLAN_POLICIES
-    restarts = PlanRestarts(arguments.restart_delay, arguments.restart_delay)
     for name in policies:
-        make_plan_policy(name, restarts)
+        make_plan_policy(name, arguments.restart_delay)
     return [
         PlanReplay(
             folder=_folder(arguments, name),
             policy=name,
+            source=source_digest(name),
             jobs=jobs,
             times=times,
-            cluster=cluster,
+            nodes=nodes,
             restart_seconds=arguments.restart_delay,
             gaps=arguments.gaps,
         )

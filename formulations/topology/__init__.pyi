@@ -2,6 +2,7 @@ from .labelled_pieces import LabelledProgram as LabelledProgram
 from .labelled_pieces import build_labelled as build_labelled
 from .nested_patterns import NestedProgram as NestedProgram
 from .nested_patterns import build_nested as build_nested
+from .served_jobs import served_limits as served_limits
 from .tree_choices import level_of_choices as level_of_choices
 from .tree_choices import topology_choices as topology_choices
 from .tree_milp import build_tree_milp as build_tree_milp

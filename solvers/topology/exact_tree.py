@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.topology.topology_round import TopologyRound
 
+#: Share of the time limit in which the optimum without the tree is sought, to start from.
+FLAT = 0.2
+
 
 def solve_tree(
     round_: TopologyRound,
@@ -112,7 +115,8 @@ def _first(round_: TopologyRound, start: Allocation | None, stop: Stop) -> Alloc
     candidates = [current.rows(np.flatnonzero(round_.instance.pinned)), current]
     if start is not None:
         candidates.append(start)
-    wanted = flat_optimum(round_, stop, break_ties=False)
+    seconds = None if stop.seconds is None else FLAT * stop.seconds
+    wanted = flat_optimum(round_, replace(stop, seconds=seconds), break_ties=False)
     if wanted is not None:
         candidates += [wanted, greedy_placement(round_, wanted)]
     allowed = [one for one in candidates if not topology_violations(round_, one)]

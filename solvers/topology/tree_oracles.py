@@ -9,6 +9,8 @@
    best do not pack, either,
 3. the core with the pieces of every job by itself, which is exact.
 
+Every program has the rows of `served_jobs`, without which the relaxation serves parts of gangs.
+
 A choice outside the core costs at least its reduced cost beyond the bound of stage 1, so that the
 core's best is the optimum once it is below that of every other; otherwise the core is widened, as
 in `goodalloc.solvers.milp.price_and_core`. `NodeOracle` knows rounds without interference
@@ -18,7 +20,7 @@ avoidance, too.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,18 +29,25 @@ import pyomo.environ as pyo
 from goodalloc.formulations.gpu_rounds.choices import Kind
 from goodalloc.formulations.topology.labelled_pieces import build_labelled
 from goodalloc.formulations.topology.nested_patterns import build_nested
+from goodalloc.formulations.topology.served_jobs import served_limits
 from goodalloc.formulations.topology.tree_milp import build_tree_milp, decode_tree
 from goodalloc.formulations.topology.tree_packing import domains_of_choices, pack_tree
+from goodalloc.solvers.interface.stop import Stop
+from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.milp.highs_program import TRUSTED, run_mixed_integer
 from goodalloc.solvers.milp.price_and_core import FIRST_CORE, WIDER, decide
 from goodalloc.solvers.power_mean.oracle import Reply
 from goodalloc.solvers.power_mean.program_oracle import ProgramOracle
+from goodalloc.solvers.topology.freed_domains import free_domains
 
 if TYPE_CHECKING:
     from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.formulations.topology.labelled_pieces import LabelledProgram
+    from goodalloc.formulations.topology.nested_patterns import NestedProgram
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.models.support.array_types import Flags, Floats, Indices
     from goodalloc.models.topology.topology_round import TopologyRound
+    from goodalloc.solvers.milp.highs_program import Outcome
     from goodalloc.solvers.milp.price_and_core import Decision
     from goodalloc.solvers.power_mean.program_oracle import Task
 
@@ -49,6 +58,9 @@ MERGED, BY_DOMAIN, BY_JOB, BY_NODE = (
     "pieces by job and domain",
     "nodes",
 )
+
+#: Share of the time limit that packing what was found last may take beyond it.
+PACKING = 0.1
 
 #: Choices for each job in the first core: fewer make it harder to find what packs, not easier.
 FIRST_CHOICES = 3
@@ -72,6 +84,8 @@ class TreeOracle(ProgramOracle):
     def answer(self, task: Task) -> Reply:
         """Decide a task: merged domains first, then a core with all of them."""
         choices, watch = task.choices, self.watch
+        served = served_limits(choices, self.instance.cluster.num_gpus)
+        task = replace(task, limits=(*task.limits, *served))
         begin = watch.seconds
         program = build_nested(
             self.round_, choices, task.scaled_cost, merged=True, limits=task.limits
@@ -91,12 +105,21 @@ class TreeOracle(ProgramOracle):
             return Reply(None, decision.bound / task.scale)
         taken = decision.values[: len(choices)] > 0.5
         allocation = self._packed(choices.where(taken))
-        if allocation is not None or watch.limit is not None:
+        if allocation is not None:
             self.stages.append(MERGED)
             return Reply(allocation, decision.bound / task.scale)
-        return self._by_core(task, decision, decision.reduced[: len(choices)])
+        freed = None
+        if served:  # there are gangs
+            freed = free_domains(self.round_, choices, task.scaled_cost, taken)
+        first = None if freed is None else self.round_.graded(freed)
+        if watch.limit is not None:
+            self.stages.append(MERGED)
+            return Reply(first, decision.bound / task.scale)
+        return self._by_core(task, decision, decision.reduced[: len(choices)], first)
 
-    def _by_core(self, task: Task, merged: Decision, reduced: Floats) -> Reply:
+    def _by_core(
+        self, task: Task, merged: Decision, reduced: Floats, first: Allocation | None
+    ) -> Reply:
         """Decide a task by cores of choices, and wider ones until the optimum is proved.
 
         Parameters
@@ -105,15 +128,24 @@ class TreeOracle(ProgramOracle):
             The task.
         merged, reduced
             The decision with merged domains, and the reduced cost of each choice in it.
+        first
+            An allocation to begin with, or None.
         """
         best, cost = None, task.known * task.scale
+        if first is not None and self._cost_of(task.request, first) * task.scale < cost:
+            best, cost = first, self._cost_of(task.request, first) * task.scale
         relaxed, bound = merged.relaxed, merged.bound
         several = min(FIRST_CHOICES * self.instance.num_jobs, reduced.size) - 1
         delta = max(FIRST_CORE * task.scaled_gap, float(np.partition(reduced, several)[several]))
         delta = max(delta, merged.objective - relaxed + task.scaled_gap)
+        if best is not None:
+            delta = max(delta, cost - relaxed + task.scaled_gap)
+        core, proven = np.zeros(reduced.size, dtype=bool), -math.inf
         while self.watch.limit is None:
-            core = reduced <= delta
-            found, proven = self._within(task, core)
+            last, core = core, reduced <= delta
+            found = None
+            if not np.array_equal(core, last):
+                found, proven = self._within(task, core)
             dropped = math.inf if core.all() else relaxed + delta
             bound = max(bound, min(proven, dropped))
             if found is not None:
@@ -166,17 +198,26 @@ class TreeOracle(ProgramOracle):
         """
         if within is None and taken.of(Kind.SEVERAL_NODES).size:
             nested = build_nested(self.round_, taken, np.zeros(len(taken)), merged=False)
-            outcome = run_mixed_integer(nested.program, self.watch, gap=0.5)
+            outcome = self._run_to_pack(nested)
             if outcome.values is None:
                 return None
             within = domains_of_choices(self.round_, nested, outcome.values)
         tries = [within] if within is None or (within < 0).all() else [within, None]
         for domains in tries:
             labelled = build_labelled(self.round_, taken, np.zeros(len(taken)), within=domains)
-            outcome = run_mixed_integer(labelled.program, self.watch, gap=0.5)
+            outcome = self._run_to_pack(labelled)
             if outcome.values is not None:
                 return self.round_.graded(pack_tree(self.round_, labelled, outcome.values))
         return None
+
+    def _run_to_pack(self, built: NestedProgram | LabelledProgram) -> Outcome:
+        """Find any solution of a program, within a share of the time limit where time is over."""
+        watch, seconds = self.watch, self.watch.stop.seconds
+        if seconds is not None and not watch.interrupted:
+            watch = Watch(Stop(seconds=max(watch.left, PACKING * seconds)))
+        outcome = run_mixed_integer(built.program, watch, gap=0.5)
+        self.watch.interrupted |= watch.interrupted
+        return outcome
 
 
 @dataclass

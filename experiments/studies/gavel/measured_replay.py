@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from goodalloc.data.gavel.measured_rates import read_rate_jobs, read_rate_table
 from goodalloc.experiments.replay.replay_report import (
     completion_columns,
     curves,
@@ -107,6 +108,29 @@ class MeasuredReplay(RecordedTask):
     def completed(self) -> list[Completed]:
         """Return the jobs of the record, in order of completion."""
         return [Completed(*row) for row in self.record()]
+
+
+def read_rated_jobs(
+    jobs: str, rates: str, cluster: Cluster
+) -> tuple[tuple[GavelJob, ...], RateTable]:
+    """Read jobs and the measured rates of what they train.
+
+    Parameters
+    ----------
+    jobs, rates
+        Files, as of `goodalloc.data.gavel.read_rate_jobs` and `read_rate_table`.
+    cluster
+        The nodes that are to run them.
+
+    Raises
+    ------
+    ValueError
+        If a table is malformed, or as `require_rated`.
+    """
+    table = read_rate_table(rates)
+    found = read_rate_jobs(jobs, table)
+    require_rated(table, found, cluster)
+    return found, table
 
 
 def require_served(policy: str, jobs: Sequence[GavelJob], cluster: Cluster) -> None:

@@ -7,11 +7,16 @@ stopped goes on with the policies that are missing.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from goodalloc.data.plans.plan_jobs_file import read_plan_jobs
+from goodalloc.data.plans.plan_tables import read_measured_times
+from goodalloc.data.plans.plan_workload import draw_plan_jobs
+from goodalloc.data.plans.shipped_plans import shipped_plan_times
 from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.recorded_task import RecordedTask
 from goodalloc.experiments.studies.gavel.rate_simulator import Completed
@@ -23,7 +28,6 @@ from goodalloc.models.plans.plan_job import PlanRestarts
 from goodalloc.models.support.dotted_path import load_callable
 from goodalloc.models.support.validation import did_you_mean
 from goodalloc.solvers.plans.exact_plans import ExactPlans
-from goodalloc.solvers.policies.registry import source_digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,14 +36,31 @@ if TYPE_CHECKING:
     from goodalloc.models.plans.execution_plan import Configuration
     from goodalloc.models.plans.plan_job import PlanJob, PlanRound
     from goodalloc.models.plans.plan_times import PlanTimes
-    from goodalloc.models.round.cluster import Cluster
     from goodalloc.solvers.plans.plan_policy import PlanPolicy
+
+#: Where the times are those of the plans that ship.
+SHIPPED = "shipped"
 
 #: Policies by the names that commands know.
 PLAN_POLICIES = {name.replace(" ", "-"): made for name, made in POLICIES.items()}
 
 
-def make_plan_policy(name: str, restarts: PlanRestarts) -> PlanPolicy:
+class PlanNodes(NamedTuple):
+    """Group of equal nodes.
+
+    Attributes
+    ----------
+    name, nodes, gpus, gpu_type
+        Its name, number of nodes, and the GPUs of each and their type.
+    """
+
+    name: str
+    nodes: int
+    gpus: int
+    gpu_type: str
+
+
+def make_plan_policy(name: str, restart_seconds: float) -> PlanPolicy:
     """Return a new policy for jobs with execution plans.
 
     Parameters
@@ -47,8 +68,8 @@ def make_plan_policy(name: str, restarts: PlanRestarts) -> PlanPolicy:
     name
         Key in `PLAN_POLICIES`, or a dotted path ``package.module:name`` to a class or function that
         makes a policy without arguments.
-    restarts
-        Restart costs that it believes.
+    restart_seconds
+        Seconds of a restart that it believes.
 
     Raises
     ------
@@ -56,7 +77,7 @@ def make_plan_policy(name: str, restarts: PlanRestarts) -> PlanPolicy:
         If there is no such policy, or what is made has no `decide`.
     """
     if name in PLAN_POLICIES:
-        return PLAN_POLICIES[name](restarts)
+        return PLAN_POLICIES[name](PlanRestarts(restart_seconds, restart_seconds))
     if ":" not in name:
         raise ValueError(
             f"Policy is '{name}'{did_you_mean(name, PLAN_POLICIES)}; expected one for jobs with "
@@ -78,12 +99,12 @@ class PlanReplay(RecordedTask):
 
     Parameters
     ----------
-    policy
-        As in `make_plan_policy`.
+    policy, source
+        As in `make_plan_policy`, and a digest of its source if it is the user's own.
     jobs, times
         The jobs in order of submission, and the times of what they train.
-    cluster
-        The nodes.
+    nodes
+        Nodes of the cluster.
     restart_seconds
         Seconds without steps after a job got another configuration.
     gaps
@@ -91,9 +112,10 @@ class PlanReplay(RecordedTask):
     """
 
     policy: str
+    source: str
     jobs: tuple[PlanJob, ...]
     times: PlanTimes
-    cluster: Cluster
+    nodes: tuple[PlanNodes, ...]
     restart_seconds: float
     gaps: bool
 
@@ -112,10 +134,10 @@ class PlanReplay(RecordedTask):
             "version": 1,
             "library": library_version(),
             "policy": self.policy,
-            "source": source_digest(self.policy),
+            "source": self.source,
             "jobs": digest({"jobs": jobs}),
             "times": digest({"times": times}),
-            "cluster": asdict(self.cluster)["groups"],
+            "nodes": [list(group) for group in self.nodes],
             "restart_seconds": self.restart_seconds,
             "gaps": self.gaps,
         }
@@ -123,7 +145,7 @@ class PlanReplay(RecordedTask):
     def work(self, report: Report) -> dict[str, Any]:
         """Replay all jobs; return their rows in order of completion, and what decisions were."""
         costs = PlanRestarts(self.restart_seconds, self.restart_seconds)
-        policy = make_plan_policy(self.policy, costs)
+        policy = make_plan_policy(self.policy, self.restart_seconds)
         below: list[float] = []
         rounds = 0
 
@@ -133,9 +155,9 @@ class PlanReplay(RecordedTask):
                 below.append(below_optimum(round_, decision))
             rounds += 1
 
-        sizes = {group.gpu_type: group.gpus for group in self.cluster.groups}
+        sizes = {group.gpu_type: group.gpus for group in self.nodes}
         simulator = PlanSimulator(
-            self.jobs, self.times, gpus_by_type(self.cluster), sizes, policy, costs, judge=judge
+            self.jobs, self.times, gpus_by_type(self.nodes), sizes, policy, costs, judge=judge
         )
         done = [list(one) for one in simulator.run(report)]
         gaps = [one.gap for one in policy.answers] if isinstance(policy, ExactPlans) else None
@@ -167,15 +189,47 @@ class PlanReplay(RecordedTask):
         return found
 
 
-def gpus_by_type(cluster: Cluster) -> dict[str, int]:
+def gpus_by_type(nodes: Sequence[PlanNodes]) -> dict[str, int]:
     """Return the GPUs of each type on all nodes."""
     found: dict[str, int] = {}
-    for group in cluster.groups:
+    for group in nodes:
         found[group.gpu_type] = found.get(group.gpu_type, 0) + group.nodes * group.gpus
     return found
 
 
-def require_planned(times: PlanTimes, jobs: Sequence[PlanJob], cluster: Cluster) -> None:
+def planned_jobs(
+    workload: str | None, plans: str, nodes: Sequence[PlanNodes], *, seed: int, drawn: int
+) -> tuple[tuple[PlanJob, ...], PlanTimes]:
+    """Read jobs and the times of the plans of what they train, or draw the jobs.
+
+    Parameters
+    ----------
+    workload
+        File of the jobs (`goodalloc.data.plans.read_plan_jobs`); None for drawn ones.
+    plans
+        Folder of the measured times (`goodalloc.data.plans.read_measured_times`), or ``"shipped"``.
+    nodes
+        Nodes that are to run them.
+    seed, drawn
+        Seed and number of drawn jobs.
+
+    Raises
+    ------
+    ValueError
+        If a table is malformed, or as `require_planned`.
+    """
+    times = shipped_plan_times() if plans == SHIPPED else read_measured_times(Path(plans))
+    require_planned(times, (), nodes)
+    if workload is None:
+        sizes = {group.gpu_type: group.gpus for group in nodes}
+        jobs = draw_plan_jobs(seed, drawn, times, sizes)
+    else:
+        jobs = read_plan_jobs(workload, times)
+    require_planned(times, jobs, nodes)
+    return jobs, times
+
+
+def require_planned(times: PlanTimes, jobs: Sequence[PlanJob], nodes: Sequence[PlanNodes]) -> None:
     """Refuse nodes for which the times cannot stand, and jobs that run on none of them.
 
     Raises
@@ -186,7 +240,7 @@ def require_planned(times: PlanTimes, jobs: Sequence[PlanJob], cluster: Cluster)
     """
     known = sorted({shape.gpu_type for shapes in times.best.values() for shape in shapes})
     sizes: dict[str, int] = {}
-    for group in cluster.groups:
+    for group in nodes:
         if not group.gpu_type:
             raise ValueError(
                 "Cluster: its GPUs have no type; expected groups of nodes with one, as --group "
@@ -203,7 +257,7 @@ def require_planned(times: PlanTimes, jobs: Sequence[PlanJob], cluster: Cluster)
                 f"Node group '{group.name}' has nodes of {group.gpus} GPUs '{group.gpu_type}'; "
                 "expected a power of two, the same on all nodes of a type."
             )
-    totals = gpus_by_type(cluster)
+    totals = gpus_by_type(nodes)
     for job in jobs:
         speeds = times.speeds(job.training, sizes)
         if not any(one.gpus <= totals[one.gpu_type] for one in speeds):

@@ -1,0 +1,104 @@
+"""Gangs placed by freeing nodes of one domain for each.
+
+With all domains of a level counted together, a relaxation frees as many nodes as gangs need, but
+anywhere. Here the nodes of each gang are of one domain, that in which the jobs that are to stay
+lose least by moving; all others keep their places, and what has none is placed as Kueue does. It
+takes milliseconds, and serves the same jobs.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from goodalloc.formulations.gpu_rounds.choices import Kind
+from goodalloc.models.round.allocation import Allocation
+from goodalloc.models.topology.topology_feasibility import topology_violations
+from goodalloc.solvers.topology.kueue_placement import greedy_placement
+
+if TYPE_CHECKING:
+    from goodalloc.formulations.gpu_rounds.choices import Choices
+    from goodalloc.models.round.allocation import Placement
+    from goodalloc.models.support.array_types import Flags, Floats, Indices
+    from goodalloc.models.topology.topology_round import TopologyRound
+
+
+def free_domains(
+    round_: TopologyRound, choices: Choices, cost: Floats, taken: Flags
+) -> Allocation | None:
+    """Return an allocation that serves the jobs of a relaxation, or most; None if none is allowed.
+
+    Parameters
+    ----------
+    round_
+        The round.
+    choices, cost
+        Choices of its jobs, and the cost of each.
+    taken
+        The choices that the relaxation takes, one for each job.
+    """
+    instance, current = round_.instance, round_.instance.current
+    replicas = np.zeros(instance.num_jobs, dtype=np.int64)
+    replicas[choices.job[taken]] = choices.replicas[taken]
+    stays = np.zeros(instance.num_jobs, dtype=bool)
+    stays[choices.job[taken & (choices.kind == Kind.KEEP)]] = True
+    several = np.flatnonzero(taken & (choices.kind == Kind.SEVERAL_NODES))
+    gangs = [job for job in choices.job[several].tolist() if instance.min_replicas[job] > 1]
+    loss = _losses(choices, cost, replicas, instance.pinned)
+    freed = np.zeros(instance.cluster.num_nodes, dtype=bool)
+    for job in sorted(gangs, key=lambda job: -replicas[job]):
+        nodes = _cheapest(round_, job, int(replicas[job]), np.where(stays, loss, 0.0), freed)
+        freed |= nodes
+        stays[current.job[nodes[current.node]]] = False
+    placements: list[Placement] = [()] * instance.num_jobs
+    for job in np.flatnonzero(replicas).tolist():
+        placements[job] = anywhere = ((0, int(replicas[job])),)
+        if stays[job]:
+            placements[job] = current.placement(job)
+        elif current.placement(job) == anywhere:  # which would stand for staying
+            placements[job] = ((1, int(replicas[job])),)
+    wanted = Allocation.from_placements(placements, instance.cluster.num_nodes)
+    found = greedy_placement(round_, wanted)
+    return None if topology_violations(round_, found) else found
+
+
+def _losses(choices: Choices, cost: Floats, replicas: Indices, pinned: Flags) -> Floats:
+    """Return what every job loses by moving with its GPUs; infinite if it cannot."""
+    same = choices.replicas == replicas[choices.job]
+    keeps = choices.kind == Kind.KEEP
+    moved, kept = np.full(replicas.size, math.inf), np.zeros(replicas.size)
+    np.minimum.at(moved, choices.job[same & ~keeps], cost[same & ~keeps])
+    kept[choices.job[same & keeps]] = cost[same & keeps]
+    return np.where(pinned, math.inf, moved - kept)
+
+
+def _cheapest(round_: TopologyRound, job: int, gpus: int, loss: Floats, freed: Flags) -> Flags:
+    """Return the cheapest nodes in a domain of the lowest level that has room for a job, or none.
+
+    Parameters
+    ----------
+    round_, job, gpus
+        The round, the job, and its GPUs.
+    loss
+        What is lost by moving each job that stays, 0 of others.
+    freed
+        Nodes that other jobs of this kind have.
+    """
+    current = round_.instance.current
+    size = np.where(freed, 0, round_.instance.cluster.node_gpus)
+    price = np.bincount(current.node, loss[current.job], minlength=size.size)
+    order = np.argsort(price / np.maximum(size, 1), kind="stable")
+    order = order[(size[order] > 0) & np.isfinite(price[order])]
+    for domain in round_.domain[1 : round_.required[job] + 1]:
+        least, chosen = math.inf, None
+        for inside in np.unique(domain[order]).tolist():
+            nodes = order[domain[order] == inside]
+            room = np.cumsum(size[nodes])
+            several = nodes[: int(np.searchsorted(room, gpus)) + 1]
+            if room[-1] >= gpus and price[several].sum() < least:
+                least, chosen = float(price[several].sum()), several
+        if chosen is not None:
+            return np.isin(np.arange(size.size), chosen)
+    return np.zeros(size.size, dtype=bool)
