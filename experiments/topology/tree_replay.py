@@ -25,8 +25,8 @@ class TreeReplay(ReplayTask):
     """Replay on a tree; see `ReplayTask`.
 
     The policy may have a placing, as ``tiresias@best_fit`` or ``pollux@exact``
-    (`goodalloc.solvers.topology.tree_policy.placed_by`). Decisions are not judged, whose gaps
-    without the tree would tell nothing.
+    (`goodalloc.solvers.topology.tree_policy.placed_by`). Decisions are judged where the agents of
+    the jobs know the tree: the models of others mix the speeds of the levels that they saw.
 
     Parameters
     ----------
@@ -45,6 +45,11 @@ class TreeReplay(ReplayTask):
         return placed_by(self.policy)[1] == "exact"
 
     @property
+    def judged(self) -> bool:
+        """Whether decisions are judged."""
+        return self.gaps and self.knows_tree
+
+    @property
     def terms(self) -> Terms:
         """What the policy is told, and who chooses the batch sizes."""
         return replace(self._unplaced, gaps=False).terms
@@ -56,11 +61,16 @@ class TreeReplay(ReplayTask):
         given["policy"] = placed_by(self.policy)[0]
         return ReplayTask(**given)
 
+    @property
+    def _exact(self) -> PolluxOnTree:
+        """Pollux on the tree."""
+        return PolluxOnTree(self.wishes, self.rules, self.seconds)
+
     def made_policy(self) -> Policy:
         """Return a new policy, with its placing."""
         name, placing = placed_by(self.policy)
         if placing == "exact":
-            return PolluxOnTree(self.wishes, self.rules, self.seconds)
+            return self._exact
         policy = self._unplaced.made_policy()
         if placing is None:
             return policy
@@ -80,7 +90,7 @@ class TreeReplay(ReplayTask):
         return self._unplaced.description() | {
             "format": "goodalloc-tree-replay",
             "policy": self.policy,
-            "gaps": False,
+            "gaps": self.judged,
             "tree": {
                 "levels": [
                     [level.name, level.slowdown, level.uplink_jobs, *domains]
@@ -111,9 +121,10 @@ class TreeReplay(ReplayTask):
         ValueError
             As `ReplayTask.run`, or if a decision breaks a rule of the tree.
         """
+        from goodalloc.experiments.topology.tree_judge import TreeJudge
         from goodalloc.experiments.topology.tree_simulator import (
             TreeSimulator,
-        )  # not needed to describe a replay
+        )  # neither is needed to describe a replay
 
         require_types_known(placed_by(self.policy)[0], self.setting.cluster)
         simulator = TreeSimulator(
@@ -125,7 +136,8 @@ class TreeReplay(ReplayTask):
             knows_tree=self.knows_tree,
         )
         self.folder.mkdir(parents=True, exist_ok=True)
-        replay = Replay(simulator, self.folder, self.description())
+        judge = TreeJudge(self._exact) if self.judged else None
+        replay = Replay(simulator, self.folder, self.description(), judge)
         replay.run(lambda simulator: report(simulator.share_done))
 
 

@@ -88,6 +88,7 @@ def tree_replay(plan: Plan, load: float, number: int, policy: str) -> TreeReplay
         policy,
         plan.workload(number, load=load),
         traces=plan.traces,
+        gaps=False,
         wishes=WISHES,
     ).among(plan.folder)
 

@@ -18,6 +18,7 @@ from goodalloc.experiments.replay.replay_conditions import Outage, Setting
 from goodalloc.experiments.replay.replay_task import ReplayTask
 from goodalloc.experiments.replay.simulated_job import SimulatedJob
 from goodalloc.experiments.topology.tree_job import TreeJob
+from goodalloc.experiments.topology.tree_judge import TreeJudge
 from goodalloc.experiments.topology.tree_replay import TreeReplay
 from goodalloc.experiments.topology.tree_simulator import TreeSimulator
 from goodalloc.models.round.cluster import Cluster, NodeGroup
@@ -30,6 +31,7 @@ from goodalloc.solvers.policies.policy_table import POLICIES
 from goodalloc.solvers.policies.queueing import FirstComeFirstServed
 from goodalloc.solvers.policies.registry import make_policy
 from goodalloc.solvers.topology.kueue_placement import ALGORITHMS
+from goodalloc.solvers.topology.tree_policy import PolluxOnTree
 from tests.support.few import few
 from tests.support.replay.replays import SAME, SHORT
 
@@ -174,6 +176,52 @@ def test_placements_by_level_are_no_slower_than_on_nodes_of_several_racks(tmp_pa
         (row,) = csv.DictReader(stream)
     assert apart.jobs[0].completion is not None
     assert float(row["completion"]) < apart.jobs[0].completion
+
+
+def test_decisions_of_a_policy_that_knows_the_tree_are_judged(tmp_path: Path) -> None:
+    """Each has a gap, within what it was decided to; judging changes no job, nor others' rounds."""
+    jobs = {
+        gaps: replayed(tmp_path / str(gaps), "pollux@exact", gaps=gaps) for gaps in (True, False)
+    }
+    assert jobs[True] == jobs[False]
+    rows = read_rounds(tmp_path / "True")
+    assert max(float(row["gap"]) for row in rows) <= 1e-4
+    assert all(0.0 < float(row["fitness"]) <= float(row["bound"]) for row in rows)
+    assert all(not row["gap"] for row in read_rounds(tmp_path / "False"))
+    replayed(tmp_path / "placed", "pollux@best_fit", gaps=True)
+    assert all(not row["gap"] for row in read_rounds(tmp_path / "placed"))
+
+
+def test_a_decision_without_a_bound_is_compared_with_the_optimum_on_the_tree() -> None:
+    """And so is one whose bound its own fitness refutes."""
+    wishes = TreeWishes(RACKS)
+    policy = PolluxOnTree(wishes)
+    simulator = TreeSimulator(
+        SHORT, profiled_applications(), policy, SETTING, wishes=wishes, knows_tree=True
+    )
+    judge, judged = TreeJudge(policy), 0
+    for _ in range(12):
+        record = simulator.step()
+        if record is None:
+            continue
+        judged += 1
+        best = judge(record.round_, record.decision)
+        assert best.bound == pytest.approx(record.decision.bound)
+        refuted = record.decision._replace(bound=0.5 * best.fitness)
+        for decision in (refuted, Decision({})):
+            found = judge(record.round_, decision)
+            assert found.bound == pytest.approx(best.bound, rel=2e-4)
+            assert found.gap == pytest.approx(max(1.0 - found.fitness / found.bound, 0.0))
+            assert found.best_starved == best.starved
+        assert found.starved == len(record.round_.jobs)  # of the last, in which nobody runs
+        assert found.gap > 0.4
+    assert judged >= 10
+
+
+def read_rounds(folder: Path) -> list[dict[str, str]]:
+    """Return the rows of rounds.csv."""
+    with (folder / "rounds.csv").open(newline="") as stream:
+        return list(csv.DictReader(stream))
 
 
 def test_a_killed_replay_on_a_tree_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
