@@ -81,6 +81,7 @@ NOT_WITH_RATES = (
     "tree",
     "power",
     "interference_avoidance",
+    "bound",
 )
 
 
@@ -125,6 +126,12 @@ def add_simulate(parser: argparse.ArgumentParser) -> None:
     )
     shared = "what sharing a GPU costs, as `measure A B --beside` measured it (default: 5 %%)"
     parser.add_argument("--pairs", nargs="+", metavar="FILE", help=shared)
+    parser.add_argument(
+        "--bound",
+        action="store_true",
+        help="with --plans: also bound the average completion time under any schedule; `goodalloc "
+        "hindsight` bounds other workloads",
+    )
     parser.add_argument(
         "--interference-avoidance",
         action=argparse.BooleanOptionalAction,

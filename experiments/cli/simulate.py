@@ -53,6 +53,11 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
         from goodalloc.experiments.cli.simulate_given import simulate_given_command
 
         return simulate_given_command(arguments)
+    if arguments.bound:
+        raise ValueError(
+            "argument --bound: the jobs have goodput models; expected --plans with it, or the "
+            "command hindsight, which bounds their schedules."
+        )
     if arguments.parquet:
         require_extra("parquet", "Argument --parquet")
     policies = tuple(dict.fromkeys(flat(arguments.policies or [DEFAULT_POLICIES])))

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
-    from goodalloc.experiments.studies.plans.given_plans import PlanReplay
+    from goodalloc.experiments.studies.plans.given_plans import GivenPlanBound, PlanReplay
 
 #: Seconds of a round in which jobs choose plans.
 PLAN_INTERVAL = 300
@@ -51,14 +51,16 @@ def simulate_given_command(arguments: argparse.Namespace) -> Output:
         raise ValueError("argument --plans: the speeds are those of --rates; expected one of both.")
     policies = tuple(dict.fromkeys(flat(arguments.policies or ())))
     tasks: Sequence[MeasuredReplay] | Sequence[PlanReplay]
+    bound = None
     if arguments.rates is not None:
         tasks = _by_rates(arguments, policies)
     else:
-        tasks = _by_plans(arguments, policies)
+        tasks, bound = _by_plans(arguments, policies)
     written = ("summary.csv", "jobs.csv")
     check_kept(arguments.out, written, arguments.workload, arguments.rates)
     folder = make_folder(arguments.out)
-    refused = run_with_progress(arguments, tasks, folder, "simulate", arguments.workers)
+    every = tasks if bound is None else [*tasks, bound]
+    refused = run_with_progress(arguments, every, folder, "simulate", arguments.workers)
     if refused:
         raise all_refused(refused, folder)
     done = {task.policy: task.completed() for task in tasks}
@@ -67,6 +69,8 @@ def simulate_given_command(arguments: argparse.Namespace) -> Output:
         | ({} if isinstance(task, MeasuredReplay) else task.decisions())
         for task in tasks
     ]
+    if bound is not None:
+        rows = bound.beside(rows, done)
     columns = tuple(rows[0])
     write_atomically(folder / "summary.csv", csv_text(rows, columns))
     jobs_columns = ("policy", *JOB_COLUMNS)
@@ -120,16 +124,20 @@ def _by_rates(arguments: argparse.Namespace, policies: tuple[str, ...]) -> Seque
     ]
 
 
-def _by_plans(arguments: argparse.Namespace, policies: tuple[str, ...]) -> Sequence[PlanReplay]:
-    """Return the replays by times of execution plans."""
+def _by_plans(
+    arguments: argparse.Namespace, policies: tuple[str, ...]
+) -> tuple[Sequence[PlanReplay], GivenPlanBound | None]:
+    """Return the replays by times of execution plans, and the bound that is to stand beside."""
     from goodalloc.experiments.studies.plans.given_plans import (  # few replays need them
         PlanNodes,
         PlanReplay,
+        bound_beside,
         make_plan_policy,
         planned_jobs,
     )
 
     unused = {**arguments.not_with_rates, "seconds": None}
+    del unused["bound"]
     if arguments.workload is None:
         del unused["load"]
     _refuse(arguments, unused, "execution plans")
@@ -147,7 +155,7 @@ def _by_plans(arguments: argparse.Namespace, policies: tuple[str, ...]) -> Seque
     policies = policies or PLAN_POLICIES
     for name in policies:
         make_plan_policy(name, arguments.restart_delay)
-    return [
+    tasks = [
         PlanReplay(
             folder=_folder(arguments, name),
             policy=name,
@@ -160,6 +168,7 @@ def _by_plans(arguments: argparse.Namespace, policies: tuple[str, ...]) -> Seque
         )
         for name in policies
     ]
+    return tasks, bound_beside(tasks[0]) if arguments.bound else None
 
 
 def _folder(arguments: argparse.Namespace, policy: str) -> Path:

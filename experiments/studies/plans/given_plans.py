@@ -1,4 +1,4 @@
-"""Replays of given jobs by given times of execution plans, on a given cluster.
+"""Replays of given jobs by given times of execution plans, and the bound on any schedule of them.
 
 The policies are those of the study of Arena's traces (`arena_replay.py`), which restart at equal
 costs here. Each replay is a record that is made at once or not at all, so a command that was
@@ -7,7 +7,7 @@ stopped goes on with the policies that are missing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,10 +17,18 @@ from goodalloc.data.plans.plan_jobs_file import read_plan_jobs
 from goodalloc.data.plans.plan_tables import read_measured_times
 from goodalloc.data.plans.plan_workload import draw_plan_jobs
 from goodalloc.data.plans.shipped_plans import shipped_plan_times
-from goodalloc.experiments.reporting.table_numbers import rounded
+from goodalloc.experiments.reporting.table_numbers import HOUR, rounded
 from goodalloc.experiments.studies.framework.recorded_task import RecordedTask
 from goodalloc.experiments.studies.gavel.rate_simulator import Completed
-from goodalloc.experiments.studies.plans.arena_replay import EVERY, POLICIES, below_optimum
+from goodalloc.experiments.studies.hindsight.beside_bound import BOUND, above_percent
+from goodalloc.experiments.studies.hindsight.steady_bound_task import SteadyBoundTask
+from goodalloc.experiments.studies.plans.arena_above_bound import INTERVAL, steady_plan_jobs
+from goodalloc.experiments.studies.plans.arena_replay import (
+    EVERY,
+    POLICIES,
+    PlanCluster,
+    below_optimum,
+)
 from goodalloc.experiments.studies.plans.plan_simulator import PlanSimulator
 from goodalloc.experiments.support.records import digest
 from goodalloc.experiments.support.version import library_version
@@ -33,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from goodalloc.experiments.support.tasks import Report
+    from goodalloc.models.hindsight.steady_jobs import SteadyJobs
     from goodalloc.models.plans.execution_plan import Configuration
     from goodalloc.models.plans.plan_job import PlanJob, PlanRound
     from goodalloc.models.plans.plan_times import PlanTimes
@@ -121,23 +130,13 @@ class PlanReplay(RecordedTask):
 
     def description(self) -> dict[str, Any]:
         """Return all inputs that the record depends on, long tables by their digests."""
-        jobs = [
-            [job.name, *job.training, job.submission, job.steps, *job.request] for job in self.jobs
-        ]
-        times = [
-            [*training, *shape, timed.seconds]
-            for training, shapes in self.times.best.items()
-            for shape, timed in shapes.items()
-        ]
         return {
             "format": "goodalloc-plan-replay",
             "version": 1,
             "library": library_version(),
             "policy": self.policy,
             "source": self.source,
-            "jobs": digest({"jobs": jobs}),
-            "times": digest({"times": times}),
-            "nodes": [list(group) for group in self.nodes],
+            **inputs_of(self.jobs, self.times, self.nodes),
             "restart_seconds": self.restart_seconds,
             "gaps": self.gaps,
         }
@@ -155,10 +154,8 @@ class PlanReplay(RecordedTask):
                 below.append(below_optimum(round_, decision))
             rounds += 1
 
-        sizes = {group.gpu_type: group.gpus for group in self.nodes}
-        simulator = PlanSimulator(
-            self.jobs, self.times, gpus_by_type(self.nodes), sizes, policy, costs, judge=judge
-        )
+        cluster = cluster_of_nodes(self.nodes)
+        simulator = PlanSimulator(self.jobs, self.times, *cluster, policy, costs, judge=judge)
         done = [list(one) for one in simulator.run(report)]
         gaps = [one.gap for one in policy.answers] if isinstance(policy, ExactPlans) else None
         seconds = 1e3 * np.array(simulator.decision_seconds)
@@ -189,12 +186,91 @@ class PlanReplay(RecordedTask):
         return found
 
 
-def gpus_by_type(nodes: Sequence[PlanNodes]) -> dict[str, int]:
-    """Return the GPUs of each type on all nodes."""
-    found: dict[str, int] = {}
+@dataclass(frozen=True)
+class GivenPlanBound(SteadyBoundTask):
+    """Bound on the average completion time under any schedule; see `SteadyBoundTask`.
+
+    Parameters
+    ----------
+    jobs, times, nodes, restart_seconds
+        As of `PlanReplay`.
+    """
+
+    jobs: tuple[PlanJob, ...]
+    times: PlanTimes
+    nodes: tuple[PlanNodes, ...]
+    restart_seconds: float
+
+    def description(self) -> dict[str, Any]:
+        """Return all inputs that the record depends on, long tables by their digests."""
+        return {
+            "format": "goodalloc-given-plan-bound",
+            "version": 1,
+            "library": library_version(),
+            "interval": self.interval,
+            **inputs_of(self.jobs, self.times, self.nodes),
+            "restart_seconds": self.restart_seconds,
+        }
+
+    def problem(self) -> SteadyJobs:
+        """Return the offline problem: a job waits for one restart, and starts in a round."""
+        found = steady_plan_jobs(self.times, cluster_of_nodes(self.nodes), self.jobs)
+        kinds = tuple(replace(one, delays=self.restart_seconds) for one in found.kinds)
+        return replace(found, kinds=kinds)
+
+    def beside(
+        self, rows: Sequence[dict[str, Any]], done: Mapping[str, Sequence[Completed]]
+    ) -> list[dict[str, Any]]:
+        """Return rows of policies with how far they are above the bound, whose row is the last.
+
+        Parameters
+        ----------
+        rows, done
+            Row of every policy, and the jobs that it completed, by its name.
+        """
+        bound, column, found = self.hours(), "above_bound_percent", []
+        for row in rows:
+            hours = float(np.mean([job.jct for job in done[row["policy"]]])) / HOUR
+            found.append({**row, column: rounded(above_percent(hours, bound), 4)})
+        last = dict.fromkeys(found[0]) | {"policy": BOUND, "jobs": len(self.jobs)}
+        return [*found, last | {"average_jct_hours": rounded(bound, 4), column: 0.0}]
+
+
+def bound_beside(replay: PlanReplay) -> GivenPlanBound:
+    """Return the bound on every schedule of the jobs of a replay, in a folder beside its own."""
+    return GivenPlanBound(
+        replay.folder.parent / BOUND,
+        INTERVAL,
+        replay.jobs,
+        replay.times,
+        replay.nodes,
+        replay.restart_seconds,
+    )
+
+
+def inputs_of(
+    jobs: Sequence[PlanJob], times: PlanTimes, nodes: Sequence[PlanNodes]
+) -> dict[str, Any]:
+    """Return the inputs of a replay for its description, long tables by their digests."""
+    listed = [[job.name, *job.training, job.submission, job.steps, *job.request] for job in jobs]
+    seconds = [
+        [*training, *shape, timed.seconds]
+        for training, shapes in times.best.items()
+        for shape, timed in shapes.items()
+    ]
+    return {
+        "jobs": digest({"jobs": listed}),
+        "times": digest({"times": seconds}),
+        "nodes": [list(group) for group in nodes],
+    }
+
+
+def cluster_of_nodes(nodes: Sequence[PlanNodes]) -> PlanCluster:
+    """Return the GPUs of each type on all nodes, and of a node of each."""
+    capacity = dict.fromkeys((group.gpu_type for group in nodes), 0)
     for group in nodes:
-        found[group.gpu_type] = found.get(group.gpu_type, 0) + group.nodes * group.gpus
-    return found
+        capacity[group.gpu_type] += group.nodes * group.gpus
+    return PlanCluster(capacity, {group.gpu_type: group.gpus for group in nodes})
 
 
 def planned_jobs(
@@ -221,8 +297,7 @@ def planned_jobs(
     times = shipped_plan_times() if plans == SHIPPED else read_measured_times(Path(plans))
     require_planned(times, (), nodes)
     if workload is None:
-        sizes = {group.gpu_type: group.gpus for group in nodes}
-        jobs = draw_plan_jobs(seed, drawn, times, sizes)
+        jobs = draw_plan_jobs(seed, drawn, times, cluster_of_nodes(nodes).node_gpus)
     else:
         jobs = read_plan_jobs(workload, times)
     require_planned(times, jobs, nodes)
@@ -257,10 +332,10 @@ def require_planned(times: PlanTimes, jobs: Sequence[PlanJob], nodes: Sequence[P
                 f"Node group '{group.name}' has nodes of {group.gpus} GPUs '{group.gpu_type}'; "
                 "expected a power of two, the same on all nodes of a type."
             )
-    totals = gpus_by_type(nodes)
+    capacity = cluster_of_nodes(nodes).capacity
     for job in jobs:
         speeds = times.speeds(job.training, sizes)
-        if not any(one.gpus <= totals[one.gpu_type] for one in speeds):
+        if not any(one.gpus <= capacity[one.gpu_type] for one in speeds):
             raise ValueError(
                 f"Job '{job.name}' trains {' '.join(map(str, job.training))}; expected a plan that "
                 f"fits on the cluster, whose nodes have "

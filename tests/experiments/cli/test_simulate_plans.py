@@ -86,6 +86,37 @@ def test_without_gaps_decisions_are_not_compared(
     assert json.loads(capsys.readouterr().out)[0]["below_most_examples_percent"] is None
 
 
+def test_no_policy_is_below_the_bound(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Which is the time of the jobs alone where they do not meet."""
+    apart = JOBS.replace(",100,", ",7200,")
+    (folder / "jobs.csv").write_text(apart, encoding="utf-8")
+    alone = ("--group", "fast:1:2:a100")
+    assert simulate(*alone, "--policies", "first-come,exact-remaining", "--bound", "--json") == 0
+    *rows, bound = json.loads(capsys.readouterr().out)
+    assert bound["policy"] == "bound"
+    assert bound["average_jct_hours"] == pytest.approx(1830 / 3600, rel=2e-3)
+    assert bound["above_bound_percent"] == 0.0
+    assert bound["makespan_hours"] is None
+    assert all(0.0 <= row["above_bound_percent"] < 0.2 for row in rows)
+    (folder / "jobs.csv").write_text(JOBS, encoding="utf-8")
+    policies = ",".join(PLAN_POLICIES)
+    crowded = [*GROUPS, "--policies", policies, "--bound", "--json", "--out", "crowded"]
+    assert main(["simulate", "jobs.csv", "--plans", ".", *crowded]) == 0
+    *rows, bound = json.loads(capsys.readouterr().out)
+    assert bound["average_jct_hours"] > 1830 / 3600
+    assert all(row["above_bound_percent"] >= 0.0 for row in rows)
+
+
+def test_a_bound_is_refused_where_hindsight_gives_it(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Jobs with goodput models have a command of their own; measured rates have none."""
+    assert main(["simulate", "--bound"]) == 2
+    assert "expected --plans with it, or the command hindsight" in capsys.readouterr().err
+    assert main(["simulate", "jobs.csv", "--rates", "measured.csv", "--bound"]) == 2
+    assert "argument --bound: jobs with measured rates" in capsys.readouterr().err
+
+
 def test_drawn_jobs_run_by_the_plans_that_ship(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
