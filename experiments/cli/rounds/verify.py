@@ -52,6 +52,9 @@ PROBLEM_FORMAT, SCHEDULE_FORMAT, BOUND_FORMAT, LATE_FORMAT = (
 )
 TRACE_BOUNDS = (BOUND_FORMAT, LATE_FORMAT, verify_replays.FORMAT)
 
+#: What the checker says of a certificate of another round, such as one with a tree that is missing.
+OTHER_ROUND = "its digest is not that of the instance"
+
 
 @dataclass(frozen=True)
 class CertificateVerdict:
@@ -175,6 +178,8 @@ def verify_command(arguments: argparse.Namespace) -> Output:
         tree=arguments.tree,
     )
     text = verdict.text
+    if not verdict.verified and OTHER_ROUND in text and arguments.tree is None:
+        text += "\nThe certificate of a round on a tree is checked with --tree."
     if arguments.resolved is not None:
         text += f"\nwritten        {arguments.resolved}"
     return Output(text, verdict.data, 0 if verdict.verified else FAILED)

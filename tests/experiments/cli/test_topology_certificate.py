@@ -77,7 +77,9 @@ def test_without_its_tree_a_certificate_is_refused(
 ) -> None:
     """Its digest is that of the round on the tree; traces and time shares have no tree."""
     assert _verify(files) == 1
-    assert "digest" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "digest" in told
+    assert told.rstrip().endswith("The certificate of a round on a tree is checked with --tree.")
 
 
 def test_an_allocation_without_a_certificate_is_written_all_the_same(
