@@ -3,6 +3,7 @@ from .llm_round import generate_llm_round as generate_llm_round
 from .llm_steps import llm_step as llm_step
 from .llm_tables import read_llm_trainings as read_llm_trainings
 from .plan_jobs_file import read_plan_jobs as read_plan_jobs
+from .plan_jobs_file import read_plan_times as read_plan_times
 from .plan_tables import read_estimated_plans as read_estimated_plans
 from .plan_tables import read_measured_times as read_measured_times
 from .plan_tables import times_of as times_of

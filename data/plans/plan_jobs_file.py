@@ -1,17 +1,18 @@
-"""Jobs that train large models by execution plans, from a table that a user brings."""
+"""Jobs that train large models by execution plans, and their times, from tables of a user's own."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from goodalloc.data.documents.csv_table import read_table
+from goodalloc.data.plans.plan_tables import MEASURED, WHERE, read_measured_times
 from goodalloc.models.plans.execution_plan import Configuration, Training
 from goodalloc.models.plans.plan_job import PlanJob
 from goodalloc.models.support.validation import did_you_mean
 
 if TYPE_CHECKING:
-    import os
-
     from goodalloc.models.plans.plan_times import PlanTimes
 
 COLUMNS = (
@@ -27,6 +28,47 @@ COLUMNS = (
 
 #: Latest submission: ten years after the start of the trace.
 LATEST = 315_360_000.0
+
+
+def read_plan_times(folder: str | os.PathLike[str]) -> PlanTimes:
+    """Read measured times as `read_measured_times`, and refuse what published tables never have.
+
+    Parameters
+    ----------
+    folder
+        Folder that holds ``measured.csv``.
+
+    Raises
+    ------
+    ValueError
+        As `read_measured_times`, or if the folder is a file, a time is negative, or a training has
+        two times on one shape.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from goodalloc.data.plans import read_plan_times
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "measured.csv").write_text(
+    ...     "model,parameters,global_batch,gpu_type,nodes,gpus_per_node,iteration_s\\n"
+    ...     "bert,1.3B,256,a100,1,1,inf\\nbert,1.3B,256,a100,1,2,5.3\\n"
+    ... )
+    >>> times = read_plan_times(folder)
+    >>> times.speeds(times.trainings[0], {"a100": 4})
+    {Configuration(gpu_type='a100', gpus=2): 0.18867924528301888}
+    """
+    if Path(folder).is_file():
+        raise ValueError(f"Folder '{os.fspath(folder)}' is a file; expected that with {MEASURED}.")
+    table = read_table(Path(folder) / MEASURED, (*WHERE, "iteration_s"))
+    seen = set()
+    for row, cell in enumerate(table.columns["iteration_s"]):
+        if cell.startswith("-"):
+            raise table.refusal(row, "iteration_s", "seconds above 0, or inf where it does not run")
+        shape = tuple(table.columns[name][row] for name in WHERE)
+        if shape in seen:
+            raise table.refusal(row, "iteration_s", "one time for each training and shape")
+        seen.add(shape)
+    return read_measured_times(Path(folder))
 
 
 def read_plan_jobs(path: str | os.PathLike[str], times: PlanTimes) -> tuple[PlanJob, ...]:

@@ -112,7 +112,8 @@ def add_simulate(parser: argparse.ArgumentParser) -> None:
         "--plans",
         metavar="FOLDER",
         help="replay jobs that choose execution plans, by the times in FOLDER/measured.csv (model, "
-        "parameters, global_batch, gpu_type, nodes, gpus_per_node, iteration_s), or shipped",
+        "parameters, global_batch, gpu_type, nodes, gpus_per_node, iteration_s), or shipped; "
+        "rounds take 300 s",
     )
     _add_workload(parser)
     _add_traces(parser)

@@ -43,6 +43,9 @@ FORESIGHT: Mapping[str, Foresight] = {
     "foresight-hour": "arrivals of an hour",
 }
 
+#: Policies that only replays of jobs with execution plans have.
+PLANS_ALONE = ("arena", "rubick", "first-come")
+
 
 def simulate_command(arguments: argparse.Namespace) -> Output:
     """Replay a workload under several policies, each from its last checkpoint."""
@@ -150,11 +153,13 @@ def require_policies(names: Sequence[str]) -> None:
     Raises
     ------
     ValueError
-        If a name is unknown, or that of a policy with a placing on a tree.
+        If a name is unknown, or that of a policy with a placing on a tree or for execution plans.
     """
     for name in names:
         if "@" in name:
             raise ValueError(f"Policy '{name}' places jobs on a tree; expected --tree with it.")
+        if name in PLANS_ALONE:
+            raise ValueError(f"Policy '{name}' chooses execution plans; expected --plans with it.")
         if name not in FORESIGHT:
             make_policy(name)
 

@@ -132,14 +132,18 @@ def _by_plans(
         PlanNodes,
         PlanReplay,
         bound_beside,
-        make_plan_policy,
         planned_jobs,
     )
+    from goodalloc.experiments.studies.plans.plan_policies import make_plan_policy
 
     unused = {**arguments.not_with_rates, "seconds": None}
     del unused["bound"]
     if arguments.workload is None:
         del unused["load"]
+    elif arguments.load is not None:
+        raise ValueError(
+            f"argument --load: the jobs are those of '{arguments.workload}'; expected none with it."
+        )
     _refuse(arguments, unused, "execution plans")
     if arguments.interval not in (arguments.usual_interval, PLAN_INTERVAL):
         raise ValueError(

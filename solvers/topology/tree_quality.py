@@ -63,7 +63,8 @@ def tree_quality(
     told = NO_BOUND
     if decision.bound is not None:
         told = Bound(decision.bound, decision.bound_source, decision.evidence)
-    bound, best = least_bound([told], value), (None, None)
+    best: tuple[int | None, float | None] = None, None
+    bound = least_bound([told], value)
     if bound is NO_BOUND:
         proof = solve_tree(round_, stop=Stop(seconds=seconds, gap=GAP), start=allocation)
         bound = least_bound([Bound.of(proof)], value)

@@ -8,33 +8,26 @@ stopped goes on with the policies that are missing.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from goodalloc.data.plans.plan_jobs_file import read_plan_jobs
-from goodalloc.data.plans.plan_tables import read_measured_times
+from goodalloc.data.plans.plan_jobs_file import read_plan_jobs, read_plan_times
 from goodalloc.data.plans.plan_workload import draw_plan_jobs
 from goodalloc.data.plans.shipped_plans import shipped_plan_times
 from goodalloc.experiments.reporting.table_numbers import HOUR, rounded
-from goodalloc.experiments.studies.framework.recorded_task import RecordedTask
+from goodalloc.experiments.studies.framework.recorded_task import RECORD, RecordedTask
 from goodalloc.experiments.studies.gavel.rate_simulator import Completed
 from goodalloc.experiments.studies.hindsight.beside_bound import BOUND, above_percent
 from goodalloc.experiments.studies.hindsight.steady_bound_task import SteadyBoundTask
 from goodalloc.experiments.studies.plans.arena_above_bound import INTERVAL, steady_plan_jobs
-from goodalloc.experiments.studies.plans.arena_replay import (
-    EVERY,
-    POLICIES,
-    PlanCluster,
-    below_optimum,
-)
+from goodalloc.experiments.studies.plans.arena_replay import EVERY, PlanCluster, below_optimum
+from goodalloc.experiments.studies.plans.plan_policies import CheckedPlans, make_plan_policy
 from goodalloc.experiments.studies.plans.plan_simulator import PlanSimulator
-from goodalloc.experiments.support.records import digest
+from goodalloc.experiments.support.records import DESCRIPTION, digest
 from goodalloc.experiments.support.version import library_version
 from goodalloc.models.plans.plan_job import PlanRestarts
-from goodalloc.models.support.dotted_path import load_callable
-from goodalloc.models.support.validation import did_you_mean
+from goodalloc.solvers.plans.exact_plans import GAP as PROVED
 from goodalloc.solvers.plans.exact_plans import ExactPlans
 
 if TYPE_CHECKING:
@@ -45,13 +38,9 @@ if TYPE_CHECKING:
     from goodalloc.models.plans.execution_plan import Configuration
     from goodalloc.models.plans.plan_job import PlanJob, PlanRound
     from goodalloc.models.plans.plan_times import PlanTimes
-    from goodalloc.solvers.plans.plan_policy import PlanPolicy
 
 #: Where the times are those of the plans that ship.
 SHIPPED = "shipped"
-
-#: Policies by the names that commands know.
-PLAN_POLICIES = {name.replace(" ", "-"): made for name, made in POLICIES.items()}
 
 
 class PlanNodes(NamedTuple):
@@ -67,39 +56,6 @@ class PlanNodes(NamedTuple):
     nodes: int
     gpus: int
     gpu_type: str
-
-
-def make_plan_policy(name: str, restart_seconds: float) -> PlanPolicy:
-    """Return a new policy for jobs with execution plans.
-
-    Parameters
-    ----------
-    name
-        Key in `PLAN_POLICIES`, or a dotted path ``package.module:name`` to a class or function that
-        makes a policy without arguments.
-    restart_seconds
-        Seconds of a restart that it believes.
-
-    Raises
-    ------
-    ValueError
-        If there is no such policy, or what is made has no `decide`.
-    """
-    if name in PLAN_POLICIES:
-        return PLAN_POLICIES[name](PlanRestarts(restart_seconds, restart_seconds))
-    if ":" not in name:
-        raise ValueError(
-            f"Policy is '{name}'{did_you_mean(name, PLAN_POLICIES)}; expected one for jobs with "
-            f"execution plans, {', '.join(PLAN_POLICIES)}, or package.module:name."
-        )
-    item = f"Policy '{name}'"
-    try:
-        policy: PlanPolicy = load_callable(name, item)()
-    except TypeError as error:
-        raise ValueError(f"{item} cannot be made without arguments ({error}).") from error
-    if not hasattr(policy, "decide"):
-        raise ValueError(f"{item} makes a {type(policy).__name__}; expected one with `decide`.")
-    return policy
 
 
 @dataclass(frozen=True)
@@ -141,6 +97,18 @@ class PlanReplay(RecordedTask):
             "gaps": self.gaps,
         }
 
+    def run(self, report: Report = lambda _: None) -> None:
+        """Run the task as `RecordedTask.run`; a replay that failed is begun anew, as it may be.
+
+        Raises
+        ------
+        ValueError
+            If the folder holds the record of another task, or the policy fails.
+        """
+        if not (self.folder / RECORD).exists():  # nothing is lost
+            (self.folder / DESCRIPTION).unlink(missing_ok=True)
+        super().run(report)
+
     def work(self, report: Report) -> dict[str, Any]:
         """Replay all jobs; return their rows in order of completion, and what decisions were."""
         costs = PlanRestarts(self.restart_seconds, self.restart_seconds)
@@ -155,13 +123,14 @@ class PlanReplay(RecordedTask):
             rounds += 1
 
         cluster = cluster_of_nodes(self.nodes)
-        simulator = PlanSimulator(self.jobs, self.times, *cluster, policy, costs, judge=judge)
+        checked = CheckedPlans(self.policy, policy)
+        simulator = PlanSimulator(self.jobs, self.times, *cluster, checked, costs, judge=judge)
         done = [list(one) for one in simulator.run(report)]
         gaps = [one.gap for one in policy.answers] if isinstance(policy, ExactPlans) else None
         seconds = 1e3 * np.array(simulator.decision_seconds)
         told = {
             "worst_proven_gap": None if gaps is None else max(gaps),
-            "below_most_examples_percent": 100.0 * float(np.mean(below)) if below else None,
+            "below_most_examples_percent": _percent(float(np.mean(below))) if below else None,
             "decision_ms": float(seconds.mean()),
             "worst_decision_ms": float(seconds.max()),
         }
@@ -236,6 +205,11 @@ class GivenPlanBound(SteadyBoundTask):
         return [*found, last | {"average_jct_hours": rounded(bound, 4), column: 0.0}]
 
 
+def _percent(share: float) -> float:
+    """Return a share in per cent, 0 where it is within the gap to which decisions are proved."""
+    return 0.0 if share <= PROVED else 100.0 * share
+
+
 def bound_beside(replay: PlanReplay) -> GivenPlanBound:
     """Return the bound on every schedule of the jobs of a replay, in a folder beside its own."""
     return GivenPlanBound(
@@ -283,7 +257,7 @@ def planned_jobs(
     workload
         File of the jobs (`goodalloc.data.plans.read_plan_jobs`); None for drawn ones.
     plans
-        Folder of the measured times (`goodalloc.data.plans.read_measured_times`), or ``"shipped"``.
+        Folder of the measured times (`goodalloc.data.plans.read_plan_times`), or ``"shipped"``.
     nodes
         Nodes that are to run them.
     seed, drawn
@@ -294,7 +268,7 @@ def planned_jobs(
     ValueError
         If a table is malformed, or as `require_planned`.
     """
-    times = shipped_plan_times() if plans == SHIPPED else read_measured_times(Path(plans))
+    times = shipped_plan_times() if plans == SHIPPED else read_plan_times(plans)
     require_planned(times, (), nodes)
     if workload is None:
         jobs = draw_plan_jobs(seed, drawn, times, cluster_of_nodes(nodes).node_gpus)
@@ -311,7 +285,7 @@ def require_planned(times: PlanTimes, jobs: Sequence[PlanJob], nodes: Sequence[P
     ------
     ValueError
         If GPUs have no type or one without times, nodes of a type differ in size, or have a number
-        of GPUs that is no power of two, or a job has no plan on this cluster.
+        of GPUs that is no power of two, or a job has no plan on this cluster, or none as requested.
     """
     known = sorted({shape.gpu_type for shapes in times.best.values() for shape in shapes})
     sizes: dict[str, int] = {}
@@ -340,4 +314,10 @@ def require_planned(times: PlanTimes, jobs: Sequence[PlanJob], nodes: Sequence[P
                 f"Job '{job.name}' trains {' '.join(map(str, job.training))}; expected a plan that "
                 f"fits on the cluster, whose nodes have "
                 f"{', '.join(f'{gpus} GPUs {kind!r}' for kind, gpus in sizes.items())}."
+            )
+        if job.request not in speeds:
+            able = ", ".join(f"{one.gpus} {one.gpu_type}" for one in sorted(speeds))
+            raise ValueError(
+                f"Job '{job.name}' asks for {job.request.gpus} GPUs '{job.request.gpu_type}'; "
+                f"expected what it has a plan for on this cluster: {able}."
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -10,7 +11,7 @@ import pytest
 
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.cli.replay_arguments import POLICIES_HELP
-from goodalloc.experiments.studies.plans.given_plans import PLAN_POLICIES
+from goodalloc.experiments.studies.plans.plan_policies import PLAN_POLICIES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -148,6 +149,36 @@ def test_policies_of_ones_own_are_replayed_once(folder: Path) -> None:
     assert record.stat().st_mtime_ns == before
 
 
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("1 / 0", "Policy 'own:Own' failed at 0 s (ZeroDivisionError: division by zero)"),
+        ("None", "Policy 'own:Own' failed at 0 s (TypeError: 'NoneType' object is not iterable)"),
+        ("{'first': 4}", "Policy 'own:Own' failed at 0 s (TypeError: "),
+        ("{'x': ('a100', 2)}", "Policy 'own:Own' breaks a rule at 0 s: job 'x' is not there."),
+        ("{'first': ('a100', 4)}", "Policy 'own:Own' breaks a rule at 0 s: job 'first' is to run"),
+    ],
+)
+def test_a_policy_that_fails_is_named_and_may_be_mended(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    body: str,
+    sentence: str,
+) -> None:
+    """In one sentence; its folder, in which nothing was replayed, takes the next version."""
+    frame = "class Own:\n    def decide(self, round_):\n        return {}\n"
+    (folder / "own.py").write_text(frame.format(body), encoding="utf-8")
+    monkeypatch.delitem(sys.modules, "own", raising=False)
+    assert simulate(*GROUPS, "--policies", "own:Own") == 2
+    assert sentence in capsys.readouterr().err
+    served = "{job.job.name: job.job.request for job in round_.jobs[:1]}"
+    (folder / "own.py").write_text(frame.format(served) + "# mended\n", encoding="utf-8")
+    monkeypatch.delitem(sys.modules, "own", raising=False)
+    assert simulate(*GROUPS, "--policies", "own:Own") == 0
+    assert len(pd.read_csv(folder / "out" / "jobs.csv")) == 2
+
+
 def test_the_help_names_every_policy() -> None:
     """As the error for an unknown one does."""
     told = POLICIES_HELP.partition("--plans")[2].replace("\n", " ").split()
@@ -162,7 +193,7 @@ def test_the_help_names_every_policy() -> None:
         (("--policies", "math:pi"), "Policy 'math:pi' is a float; expected a function"),
         (("--policies", "builtins:dict"), "Policy 'builtins:dict' makes a dict; expected one with"),
         (("--policies", "math:sqrt"), "Policy 'math:sqrt' cannot be made without arguments"),
-        (("--load", "2"), "argument --load: jobs with execution plans have no use for it"),
+        (("--load", "2"), "argument --load: the jobs are those of 'jobs.csv'; expected none"),
         (("--seconds", "2"), "argument --seconds: jobs with execution plans have no use for it"),
         (("--outages", "0-60:1"), "argument --outages: jobs with execution plans"),
         (("--interval", "20"), "argument --interval: it is 20; expected 300 or none"),
@@ -171,6 +202,7 @@ def test_the_help_names_every_policy() -> None:
         (("--group", "odd:1:3:a100"), "Node group 'odd' has nodes of 3 GPUs 'a100'"),
         (("--group", "big:1:4:a100"), "Node group 'big' has nodes of 4 GPUs 'a100'"),
         (("--plans", "nowhere"), "File 'nowhere/measured.csv' does not exist"),
+        (("--plans", "measured.csv"), "Folder 'measured.csv' is a file; expected that with"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_sentence(
@@ -207,10 +239,40 @@ def test_a_bad_table_of_jobs_is_refused_by_its_line(
     assert sentence in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("2,4", "2,-4"), "line 3: iteration_s is '-4'; expected seconds above 0, or inf"),
+        (("2,4", "2,0"), "line 3: iteration_s is '0'"),
+        (("2,4", "2,slow"), "line 3: iteration_s is 'slow'"),
+        (("2,2,2.5", "1,2,2.5"), "line 4: iteration_s is '2.5'; expected one time for each"),
+        (("1.3B", "13"), "line 3: parameters is '13'; expected a size such as 760M"),
+    ],
+)
+def test_a_bad_table_of_times_is_refused_by_its_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], change: tuple[str, str], sentence: str
+) -> None:
+    """Numbers that make no sense, and two times for one shape."""
+    (folder / "measured.csv").write_text(TIMES.replace(*change), encoding="utf-8")
+    assert simulate(*GROUPS) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_plans_are_wanted_for_their_policies(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where they are not given, one sentence says so."""
+    assert main(["simulate", "--policies", "arena"]) == 2
+    assert "Policy 'arena' chooses execution plans; expected --plans" in capsys.readouterr().err
+
+
 def test_a_job_without_a_plan_on_the_cluster_is_refused(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What fits on no node, or needs whole ones of another size; and nodes without a type."""
+    """Nor one without a plan as requested; and nodes without a type."""
+    (folder / "jobs.csv").write_text(JOBS.replace("450,2", "450,1"), encoding="utf-8")
+    assert simulate(*GROUPS, "--policies", "arena") == 2
+    told = "Job 'first' asks for 1 GPUs 'a100'; expected what it has a plan for on this cluster: 2"
+    assert told in capsys.readouterr().err
+    (folder / "jobs.csv").write_text(JOBS, encoding="utf-8")
     assert simulate("--group", "one:1:1:a100", "--policies", "arena") == 2
     assert "Job 'first' trains bert 1.3B 128; expected a plan that fits" in capsys.readouterr().err
     assert simulate("--nodes", "2", "--gpus-per-node", "2", "--policies", "arena") == 2
