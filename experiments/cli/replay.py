@@ -309,6 +309,11 @@ def workload_of(arguments: argparse.Namespace) -> tuple[Submission, ...]:
     return submitted
 
 
+def policy_folder(arguments: argparse.Namespace, policy: str) -> Path:
+    """Return the folder of the records of a policy, within that of the output."""
+    return Path(arguments.out).absolute() / policy.replace(":", ".")
+
+
 def run_with_progress(
     arguments: argparse.Namespace,
     tasks: Sequence[Task],

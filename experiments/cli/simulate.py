@@ -17,7 +17,12 @@ from goodalloc.experiments.cli.output import (
     flat,
     make_folder,
 )
-from goodalloc.experiments.cli.replay import cluster_of, run_with_progress, workload_of
+from goodalloc.experiments.cli.replay import (
+    cluster_of,
+    policy_folder,
+    run_with_progress,
+    workload_of,
+)
 from goodalloc.experiments.cli.replay_arguments import DEFAULT_POLICIES
 from goodalloc.experiments.placements.placements_file import PLACEMENTS, writing_placements
 from goodalloc.experiments.replay.replay_conditions import MeasurementNoise, Outage, Setting
@@ -128,7 +133,7 @@ def tasks_of(
     traces = None if arguments.traces is None else str(Path(arguments.traces).absolute())
     tasks: list[ReplayTask] = [
         SimulateTask(
-            folder=Path(arguments.out).absolute() / name.replace(":", "."),
+            folder=policy_folder(arguments, name),
             policy=name,
             workload=workload,
             setting=setting,

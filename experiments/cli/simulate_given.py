@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.documents.atomic_write import write_atomically
@@ -17,7 +16,7 @@ from goodalloc.experiments.cli.output import (
     flat,
     make_folder,
 )
-from goodalloc.experiments.cli.replay import cluster_of, run_with_progress
+from goodalloc.experiments.cli.replay import cluster_of, policy_folder, run_with_progress
 from goodalloc.experiments.cli.replay_arguments import (
     ONE_TYPE_POLICIES,
     PLAN_POLICIES,
@@ -79,7 +78,8 @@ def simulate_given_command(arguments: argparse.Namespace) -> Output:
     with drawing(f"the table is in {folder}"):
         from goodalloc.experiments.reporting.plots import save
 
-        save(plot_completions(done), folder / f"replay.{arguments.pictures}")
+        least = None if bound is None else bound.hours()
+        save(plot_completions(done, least), folder / f"replay.{arguments.pictures}")
     told = f"written to {folder}: {', '.join(written)}, replay.{arguments.pictures}"
     return Output(f"{text_table(rows, columns)}\n\n{told}", for_machines(rows))
 
@@ -111,7 +111,7 @@ def _by_rates(arguments: argparse.Namespace, policies: tuple[str, ...]) -> Seque
         require_served(name, jobs, cluster)
     return [
         MeasuredReplay(
-            folder=_folder(arguments, name),
+            folder=policy_folder(arguments, name),
             policy=name,
             jobs=jobs,
             rates=rates,
@@ -161,7 +161,7 @@ def _by_plans(
         make_plan_policy(name, arguments.restart_delay)
     tasks = [
         PlanReplay(
-            folder=_folder(arguments, name),
+            folder=policy_folder(arguments, name),
             policy=name,
             source=source_digest(name),
             jobs=jobs,
@@ -173,8 +173,3 @@ def _by_plans(
         for name in policies
     ]
     return tasks, bound_beside(tasks[0]) if arguments.bound else None
-
-
-def _folder(arguments: argparse.Namespace, policy: str) -> Path:
-    """Return the folder of the record of a policy."""
-    return Path(arguments.out).absolute() / policy.replace(":", ".")

@@ -42,7 +42,7 @@ def solve_tree(
         The round.
     stop
         Limits; at the time limit or at Ctrl-C the best allocation so far is returned, with its
-        bound.
+        bound. To pack what was found last may take a few tenths of the limit more.
     start
         An allocation to begin with, beside what runs now and greedy placements of the optimum
         without the tree.

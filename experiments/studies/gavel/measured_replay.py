@@ -207,19 +207,30 @@ def summary_row(policy: str, done: Sequence[Completed]) -> dict[str, Any]:
     }
 
 
-def plot_completions(done: Mapping[str, Sequence[Completed]]) -> Figure:
-    """Draw the distribution of completion times under every policy."""
+def plot_completions(done: Mapping[str, Sequence[Completed]], bound: float | None = None) -> Figure:
+    """Draw the distribution of completion times under every policy.
+
+    Parameters
+    ----------
+    done
+        Jobs that each policy completed.
+    bound
+        Hours below which no average completion time is; None where that is not known.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.0, 4.2), layout="constrained")
     ax = figure.subplots()
     for policy, look in curves(done).items():
         draw_distribution(ax, np.array([one.jct for one in done[policy]]) / HOUR, look)
+    if bound is not None:
+        label = f"bound on the average ({bound:.3g} h)"
+        ax.axvline(bound, color="0.5", linestyle="dotted", label=label)
     hours = np.array([one.jct for found in done.values() for one in found]) / HOUR
     if hours.max() > WIDE * hours.min():
         logarithmic(ax, "x")
     else:
         ax.set_xlim(left=0.0)
     ax.set_xlabel("job completion time (h)")
-    figure.legend(loc="outside lower center", ncols=4)
+    figure.legend(loc="outside lower center", ncols=3)
     return figure
