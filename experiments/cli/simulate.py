@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping, Sequence
 
+    from matplotlib.figure import Figure
+
     from goodalloc.experiments.hindsight.known_replay import Foresight
     from goodalloc.solvers.policies.policy import Policy
 
@@ -47,6 +49,9 @@ FORESIGHT: Mapping[str, Foresight] = {
     "foresight-plans": "plans",
     "foresight-hour": "arrivals of an hour",
 }
+
+#: Least end of the axis of gaps, in per cent.
+LEAST_GAP_SHOWN = 0.01
 
 #: Policies that only replays of jobs with execution plans have.
 PLANS_ALONE = ("arena", "rubick", "first-come")
@@ -94,7 +99,7 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
     with drawing(f"the table is in {folder}"):
         from goodalloc.experiments.reporting.plots import save
 
-        save(plot_replays(folders), folder / f"replay.{arguments.pictures}")
+        save(with_room_for_gaps(plot_replays(folders)), folder / f"replay.{arguments.pictures}")
     texts = [
         text_table(rows, tuple(rows[0])),
         *(() if loss is None else (f"measured loss of shared GPUs: {loss:.3f}",)),
@@ -105,6 +110,20 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
     errors = [{"policy": name, "error": complaint} for name, complaint in complaints.items()]
     code = BAD_INPUT if complaints else 0
     return Output("\n\n".join(texts), for_machines([*rows, *errors]), code)
+
+
+def with_room_for_gaps(figure: Figure) -> Figure:
+    """Return a figure of replays whose axis of gaps is not that of rounding, where all are tiny.
+
+    Parameters
+    ----------
+    figure
+        As `goodalloc.experiments.replay.plot_replays` drew it.
+    """
+    for ax in figure.axes:
+        if ax.get_ylabel().startswith("gap of"):
+            ax.set_ylim(top=max(ax.get_ylim()[1], LEAST_GAP_SHOWN))
+    return figure
 
 
 def tasks_of(

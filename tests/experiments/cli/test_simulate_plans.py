@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.cli.replay_arguments import POLICIES_HELP
+from goodalloc.experiments.cli.simulate import with_room_for_gaps
+from goodalloc.experiments.studies.gavel.measured_replay import plot_completions
+from goodalloc.experiments.studies.gavel.rate_simulator import Completed
 from goodalloc.experiments.studies.plans.plan_policies import PLAN_POLICIES
 
 if TYPE_CHECKING:
@@ -106,6 +110,29 @@ def test_no_policy_is_below_the_bound(folder: Path, capsys: pytest.CaptureFixtur
     *rows, bound = json.loads(capsys.readouterr().out)
     assert bound["average_jct_hours"] > 1830 / 3600
     assert all(row["above_bound_percent"] >= 0.0 for row in rows)
+
+
+def test_the_picture_has_the_bound_where_there_is_one() -> None:
+    """A line, named with its hours."""
+    done = {"fifo": [Completed("a", 0.0, 0.0, 7200.0, 0, 1.0)]}
+    plain, bounded = (plot_completions(done, bound).axes[0] for bound in (None, 1.5))
+    assert len(bounded.lines) == len(plain.lines) + 1
+    line = bounded.lines[-1]
+    assert line.get_label() == "bound on the average (1.5 h)"
+    assert list(line.get_xdata()) == [1.5, 1.5]
+
+
+@pytest.mark.parametrize(("top", "shown"), [(2e-6, 0.01), (3.0, 3.0)])
+def test_the_axis_of_gaps_is_never_that_of_rounding(top: float, shown: float) -> None:
+    """It reaches a hundredth of a per cent; other axes stay as they are."""
+    figure = Figure()
+    gaps, other = figure.subplots(1, 2)
+    gaps.set_ylabel("gap of the decision's fitness (%)")
+    for ax in (gaps, other):
+        ax.set_ylim(-0.003, top)
+    with_room_for_gaps(figure)
+    assert gaps.get_ylim() == (-0.003, shown)
+    assert other.get_ylim() == (-0.003, top)
 
 
 def test_a_bound_is_refused_where_hindsight_gives_it(
