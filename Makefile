@@ -51,7 +51,7 @@ suite test-slow wheel-test: export OMP_NUM_THREADS = 1
 # What JAX has compiled is shared by all processes of the tests; a limit of its size makes JAX lock it.
 suite test-slow wheel-test: export JAX_COMPILATION_CACHE_DIR = $(abspath $(VENV))/.compiled
 suite test-slow wheel-test: export JAX_COMPILATION_CACHE_MAX_SIZE = 1000000000
-suite test-slow wheel-test: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0.05
+suite test-slow wheel-test: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0.5
 
 test: lint types suite  ## lint, type-check and run the tests (not those marked slow)
 

@@ -57,8 +57,10 @@ def served_limits(choices: Choices, gpus: int) -> tuple[Limit, ...]:
     --------
     >>> from goodalloc.formulations.gpu_rounds import enumerate_choices
     >>> from goodalloc.formulations.topology import served_limits
-    >>> from goodalloc.models import Cluster, Instance, Job
-    >>> jobs = tuple(Job(name, min_replicas=2, max_replicas=2) for name in "abc")
+    >>> from goodalloc.models import Cluster, Instance, Job, SpeedupTable
+    >>> speeds = SpeedupTable((1.0, 1.8), (0.0, 1.7))
+    >>> gang = Job("a", speeds, min_replicas=2, max_replicas=2, age=3600.0)
+    >>> jobs = (gang, gang.replace(name="b"), gang.replace(name="c"))
     >>> choices = enumerate_choices(Instance(Cluster.uniform(nodes=1, gpus=5), jobs))
     >>> [(sorted(set(weights.tolist())), most) for weights, most in served_limits(choices, 5)]
     [([0.0, 1.0], 2.0)]
