@@ -6,6 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
@@ -119,7 +120,7 @@ def test_the_picture_has_the_bound_where_there_is_one() -> None:
     assert len(bounded.lines) == len(plain.lines) + 1
     line = bounded.lines[-1]
     assert line.get_label() == "bound on the average (1.5 h)"
-    assert list(line.get_xdata()) == [1.5, 1.5]
+    assert np.array_equal(line.get_xdata(), [1.5, 1.5])
 
 
 @pytest.mark.parametrize(("top", "shown"), [(2e-6, 0.01), (3.0, 3.0)])
