@@ -13,6 +13,7 @@ from goodalloc.models.plans.plan_job import PlanJob
 from goodalloc.models.support.validation import did_you_mean
 
 if TYPE_CHECKING:
+    from goodalloc.data.documents.csv_table import Table
     from goodalloc.models.plans.plan_times import PlanTimes
 
 COLUMNS = (
@@ -106,11 +107,9 @@ Configuration(gpu_type='a100', gpus=4))
     steps = table.numbers("steps", 0.0, strict=True).tolist()
     batches, gpus = table.counts("global_batch"), table.counts("gpus")
     names, types = table.columns["job"], table.columns["gpu_type"]
-    known: dict[str, tuple[str, ...]] = {
+    known = {
         "model": tuple(dict.fromkeys(one.model for one in times.trainings)),
-        "gpu_type": tuple(
-            sorted({shape.gpu_type for shapes in times.best.values() for shape in shapes})
-        ),
+        "gpu_type": timed_types(times),
     }
     seen: set[str] = set()
     jobs = []
@@ -123,19 +122,27 @@ Configuration(gpu_type='a100', gpus=4))
         if not name or name in seen:
             raise table.refusal(row, "job", "a name of its own")
         seen.add(name)
-        model, parameters = table.columns["model"][row], table.columns["parameters"][row]
-        training = Training(model, parameters, batches[row])
-        if training not in times.best:
-            alike = ", ".join(
-                f"{one.parameters} with {one.global_batch}"
-                for one in times.trainings
-                if one.model == model
-            )
-            raise table.refusal(
-                row,
-                "global_batch",
-                f"a size and a batch of {model} whose times are known: {alike}",
-            )
+        training = _training(table, row, batches[row], times)
         request = Configuration(types[row], gpus[row])
         jobs.append(PlanJob(name, training, submissions[row], steps[row], request))
     return tuple(sorted(jobs, key=lambda job: job.submission))
+
+
+def timed_types(times: PlanTimes) -> tuple[str, ...]:
+    """Return the types of GPU of which some time is known, in order."""
+    return tuple(sorted({shape.gpu_type for shapes in times.best.values() for shape in shapes}))
+
+
+def _training(table: Table, row: int, batch: int, times: PlanTimes) -> Training:
+    """Return what a job trains; refuse what no time is known of."""
+    model, parameters = table.columns["model"][row], table.columns["parameters"][row]
+    training = Training(model, parameters, batch)
+    if training not in times.best:
+        alike = ", ".join(
+            f"{one.parameters} with {one.global_batch}"
+            for one in times.trainings
+            if one.model == model
+        )
+        told = f"a size and a batch of {model} whose times are known: {alike}"
+        raise table.refusal(row, "global_batch", told)
+    return training

@@ -32,6 +32,7 @@ from goodalloc.experiments.studies.hindsight.known_task import KnownTask
 from goodalloc.experiments.support.extras import require_extra
 from goodalloc.experiments.topology.tree_replay import TreeReplay
 from goodalloc.solvers.policies.policy import Terms
+from goodalloc.solvers.policies.policy_table import POLICIES
 from goodalloc.solvers.policies.registry import make_policy
 
 if TYPE_CHECKING:
@@ -52,9 +53,6 @@ FORESIGHT: Mapping[str, Foresight] = {
 
 #: Least end of the axis of gaps, in per cent.
 LEAST_GAP_SHOWN = 0.01
-
-#: Policies that only replays of jobs with execution plans have.
-PLANS_ALONE = ("arena", "rubick", "first-come")
 
 
 def simulate_command(arguments: argparse.Namespace) -> Output:
@@ -182,10 +180,16 @@ def require_policies(names: Sequence[str]) -> None:
     for name in names:
         if "@" in name:
             raise ValueError(f"Policy '{name}' places jobs on a tree; expected --tree with it.")
-        if name in PLANS_ALONE:
-            raise ValueError(f"Policy '{name}' chooses execution plans; expected --plans with it.")
-        if name not in FORESIGHT:
-            make_policy(name)
+        if name in FORESIGHT:
+            continue
+        if name not in POLICIES:
+            from goodalloc.experiments.studies.plans.plan_policies import PLAN_POLICIES
+
+            if name in PLAN_POLICIES:
+                raise ValueError(
+                    f"Policy '{name}' chooses execution plans; expected --plans with it."
+                )
+        make_policy(name)
 
 
 def measured_loss(files: Sequence[str], policies: Sequence[str]) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.documents.atomic_write import write_atomically
@@ -39,9 +38,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from goodalloc.experiments.studies.plans.given_plans import GivenPlanBound, PlanReplay
-
-#: Seconds of a round in which jobs choose plans.
-PLAN_INTERVAL = 300
 
 
 def simulate_given_command(arguments: argparse.Namespace) -> Output:
@@ -135,6 +131,7 @@ def _by_plans(
         planned_jobs,
     )
     from goodalloc.experiments.studies.plans.plan_policies import make_plan_policy
+    from goodalloc.experiments.studies.plans.plan_simulator import ROUND_SECONDS
 
     unused = {**arguments.not_with_rates, "seconds": None}
     del unused["bound"]
@@ -145,13 +142,15 @@ def _by_plans(
             f"argument --load: the jobs are those of '{arguments.workload}'; expected none with it."
         )
     _refuse(arguments, unused, "execution plans")
-    if arguments.interval not in (arguments.usual_interval, PLAN_INTERVAL):
+    if arguments.interval not in (arguments.usual_interval, ROUND_SECONDS):
         raise ValueError(
-            f"argument --interval: it is {arguments.interval}; expected {PLAN_INTERVAL} or none "
+            f"argument --interval: it is {arguments.interval}; expected {ROUND_SECONDS:g} or none "
             "with --plans, whose rounds take that long."
         )
-    groups = [asdict(group) for group in cluster_of(arguments).groups]
-    nodes = tuple(PlanNodes(*(group[name] for name in PlanNodes._fields)) for group in groups)
+    nodes = tuple(
+        PlanNodes(group.name, group.nodes, group.gpus, group.gpu_type)
+        for group in cluster_of(arguments).groups
+    )
     drawn = jobs_at(arguments.load or 1.0)
     jobs, times = planned_jobs(
         arguments.workload, arguments.plans, nodes, seed=arguments.seed, drawn=drawn

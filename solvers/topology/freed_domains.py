@@ -2,8 +2,8 @@
 
 With all domains of a level counted together, a relaxation frees as many nodes as gangs need, but
 anywhere. Here the nodes of each gang are of one domain, that in which the jobs that are to stay
-lose least by moving; all others keep their places, and what has none is placed as Kueue does. It
-takes milliseconds, and serves the same jobs.
+lose least by moving; all others keep their places, and what has none is placed as Kueue does. No
+program is solved.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from goodalloc.data.plans.plan_jobs_file import read_plan_jobs, read_plan_times
-from goodalloc.data.plans.plan_workload import draw_plan_jobs
+from goodalloc.data.plans.plan_jobs_file import read_plan_jobs, read_plan_times, timed_types
+from goodalloc.data.plans.plan_workload import REQUESTS, draw_plan_jobs
 from goodalloc.data.plans.shipped_plans import shipped_plan_times
 from goodalloc.experiments.reporting.table_numbers import HOUR, rounded
 from goodalloc.experiments.studies.framework.recorded_task import RECORD, RecordedTask
@@ -27,6 +27,7 @@ from goodalloc.experiments.studies.plans.plan_simulator import PlanSimulator
 from goodalloc.experiments.support.records import DESCRIPTION, digest
 from goodalloc.experiments.support.version import library_version
 from goodalloc.models.plans.plan_job import PlanRestarts
+from goodalloc.models.plans.plan_times import PlanTimes
 from goodalloc.solvers.plans.exact_plans import GAP as PROVED
 from goodalloc.solvers.plans.exact_plans import ExactPlans
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from goodalloc.models.hindsight.steady_jobs import SteadyJobs
     from goodalloc.models.plans.execution_plan import Configuration
     from goodalloc.models.plans.plan_job import PlanJob, PlanRound
-    from goodalloc.models.plans.plan_times import PlanTimes
 
 #: Where the times are those of the plans that ship.
 SHIPPED = "shipped"
@@ -86,13 +86,23 @@ class PlanReplay(RecordedTask):
 
     def description(self) -> dict[str, Any]:
         """Return all inputs that the record depends on, long tables by their digests."""
+        jobs = [
+            [job.name, *job.training, job.submission, job.steps, *job.request] for job in self.jobs
+        ]
+        times = [
+            [*training, *shape, timed.seconds]
+            for training, shapes in self.times.best.items()
+            for shape, timed in shapes.items()
+        ]
         return {
             "format": "goodalloc-plan-replay",
             "version": 1,
             "library": library_version(),
             "policy": self.policy,
             "source": self.source,
-            **inputs_of(self.jobs, self.times, self.nodes),
+            "jobs": digest({"jobs": jobs}),
+            "times": digest({"times": times}),
+            "nodes": [list(group) for group in self.nodes],
             "restart_seconds": self.restart_seconds,
             "gaps": self.gaps,
         }
@@ -114,13 +124,10 @@ class PlanReplay(RecordedTask):
         costs = PlanRestarts(self.restart_seconds, self.restart_seconds)
         policy = make_plan_policy(self.policy, self.restart_seconds)
         below: list[float] = []
-        rounds = 0
 
         def judge(round_: PlanRound, decision: Mapping[str, Configuration]) -> None:
-            nonlocal rounds
-            if self.gaps and rounds % EVERY == 0:
+            if self.gaps and (len(simulator.decision_seconds) - 1) % EVERY == 0:
                 below.append(below_optimum(round_, decision))
-            rounds += 1
 
         cluster = cluster_of_nodes(self.nodes)
         checked = CheckedPlans(self.policy, policy)
@@ -161,30 +168,28 @@ class GivenPlanBound(SteadyBoundTask):
 
     Parameters
     ----------
-    jobs, times, nodes, restart_seconds
-        As of `PlanReplay`.
+    replay
+        Any replay of these jobs.
     """
 
-    jobs: tuple[PlanJob, ...]
-    times: PlanTimes
-    nodes: tuple[PlanNodes, ...]
-    restart_seconds: float
+    replay: PlanReplay
 
     def description(self) -> dict[str, Any]:
         """Return all inputs that the record depends on, long tables by their digests."""
+        told = self.replay.description()
+        names = ("library", "jobs", "times", "nodes", "restart_seconds")
         return {
             "format": "goodalloc-given-plan-bound",
             "version": 1,
-            "library": library_version(),
             "interval": self.interval,
-            **inputs_of(self.jobs, self.times, self.nodes),
-            "restart_seconds": self.restart_seconds,
+            **{name: told[name] for name in names},
         }
 
     def problem(self) -> SteadyJobs:
         """Return the offline problem: a job waits for one restart, and starts in a round."""
-        found = steady_plan_jobs(self.times, cluster_of_nodes(self.nodes), self.jobs)
-        kinds = tuple(replace(one, delays=self.restart_seconds) for one in found.kinds)
+        given = self.replay
+        found = steady_plan_jobs(given.times, cluster_of_nodes(given.nodes), given.jobs)
+        kinds = tuple(replace(one, delays=given.restart_seconds) for one in found.kinds)
         return replace(found, kinds=kinds)
 
     def beside(
@@ -201,7 +206,7 @@ class GivenPlanBound(SteadyBoundTask):
         for row in rows:
             hours = float(np.mean([job.jct for job in done[row["policy"]]])) / HOUR
             found.append({**row, column: rounded(above_percent(hours, bound), 4)})
-        last = dict.fromkeys(found[0]) | {"policy": BOUND, "jobs": len(self.jobs)}
+        last = dict.fromkeys(found[0]) | {"policy": BOUND, "jobs": len(self.replay.jobs)}
         return [*found, last | {"average_jct_hours": rounded(bound, 4), column: 0.0}]
 
 
@@ -212,31 +217,7 @@ def _percent(share: float) -> float:
 
 def bound_beside(replay: PlanReplay) -> GivenPlanBound:
     """Return the bound on every schedule of the jobs of a replay, in a folder beside its own."""
-    return GivenPlanBound(
-        replay.folder.parent / BOUND,
-        INTERVAL,
-        replay.jobs,
-        replay.times,
-        replay.nodes,
-        replay.restart_seconds,
-    )
-
-
-def inputs_of(
-    jobs: Sequence[PlanJob], times: PlanTimes, nodes: Sequence[PlanNodes]
-) -> dict[str, Any]:
-    """Return the inputs of a replay for its description, long tables by their digests."""
-    listed = [[job.name, *job.training, job.submission, job.steps, *job.request] for job in jobs]
-    seconds = [
-        [*training, *shape, timed.seconds]
-        for training, shapes in times.best.items()
-        for shape, timed in shapes.items()
-    ]
-    return {
-        "jobs": digest({"jobs": listed}),
-        "times": digest({"times": seconds}),
-        "nodes": [list(group) for group in nodes],
-    }
+    return GivenPlanBound(replay.folder.parent / BOUND, INTERVAL, replay)
 
 
 def cluster_of_nodes(nodes: Sequence[PlanNodes]) -> PlanCluster:
@@ -266,28 +247,58 @@ def planned_jobs(
     Raises
     ------
     ValueError
-        If a table is malformed, or as `require_planned`.
+        If a table is malformed, as `require_nodes` and `require_possible`, or no plan fits on the
+        nodes.
     """
     times = shipped_plan_times() if plans == SHIPPED else read_plan_times(plans)
-    require_planned(times, (), nodes)
-    if workload is None:
-        jobs = draw_plan_jobs(seed, drawn, times, cluster_of_nodes(nodes).node_gpus)
-    else:
+    require_nodes(times, nodes)
+    cluster = cluster_of_nodes(nodes)
+    if workload is not None:
         jobs = read_plan_jobs(workload, times)
-    require_planned(times, jobs, nodes)
-    return jobs, times
+        require_possible(times, jobs, cluster)
+        return jobs, times
+    possible = times_within(times, cluster, tuple(REQUESTS))
+    if not possible.best:
+        raise ValueError(
+            f"Cluster: its nodes have {_sizes(cluster)}; expected GPUs for which some training has "
+            "a plan."
+        )
+    return draw_plan_jobs(seed, drawn, possible, cluster.node_gpus), times
 
 
-def require_planned(times: PlanTimes, jobs: Sequence[PlanJob], nodes: Sequence[PlanNodes]) -> None:
-    """Refuse nodes for which the times cannot stand, and jobs that run on none of them.
+def times_within(times: PlanTimes, cluster: PlanCluster, gpus: Sequence[int]) -> PlanTimes:
+    """Return the times on no more GPUs than a cluster has, of the trainings that run there.
+
+    Parameters
+    ----------
+    times, cluster
+        Times, and GPUs of each type and of a node of each.
+    gpus
+        Numbers of GPUs.
+    """
+    found = {
+        training: {
+            shape: timed
+            for shape, timed in shapes.items()
+            if shape.gpus in gpus and shape.gpus <= cluster.capacity.get(shape.gpu_type, 0)
+        }
+        for training, shapes in times.best.items()
+    }
+    fewer = PlanTimes(found)
+    run = {training for training in found if fewer.speeds(training, cluster.node_gpus)}
+    return PlanTimes({training: found[training] for training in times.best if training in run})
+
+
+def require_nodes(times: PlanTimes, nodes: Sequence[PlanNodes]) -> None:
+    """Refuse nodes for which the times cannot stand.
 
     Raises
     ------
     ValueError
         If GPUs have no type or one without times, nodes of a type differ in size, or have a number
-        of GPUs that is no power of two, or a job has no plan on this cluster, or none as requested.
+        of GPUs that is no power of two.
     """
-    known = sorted({shape.gpu_type for shapes in times.best.values() for shape in shapes})
+    known = timed_types(times)
     sizes: dict[str, int] = {}
     for group in nodes:
         if not group.gpu_type:
@@ -306,18 +317,32 @@ def require_planned(times: PlanTimes, jobs: Sequence[PlanJob], nodes: Sequence[P
                 f"Node group '{group.name}' has nodes of {group.gpus} GPUs '{group.gpu_type}'; "
                 "expected a power of two, the same on all nodes of a type."
             )
-    capacity = cluster_of_nodes(nodes).capacity
+
+
+def require_possible(times: PlanTimes, jobs: Sequence[PlanJob], cluster: PlanCluster) -> None:
+    """Refuse jobs that run nowhere on a cluster, or not as requested.
+
+    Raises
+    ------
+    ValueError
+        With the first such job.
+    """
     for job in jobs:
-        speeds = times.speeds(job.training, sizes)
-        if not any(one.gpus <= capacity[one.gpu_type] for one in speeds):
+        speeds = times.speeds(job.training, cluster.node_gpus)
+        able = [one for one in sorted(speeds) if one.gpus <= cluster.capacity[one.gpu_type]]
+        if not able:
             raise ValueError(
                 f"Job '{job.name}' trains {' '.join(map(str, job.training))}; expected a plan that "
-                f"fits on the cluster, whose nodes have "
-                f"{', '.join(f'{gpus} GPUs {kind!r}' for kind, gpus in sizes.items())}."
+                f"fits on the cluster, whose nodes have {_sizes(cluster)}."
             )
-        if job.request not in speeds:
-            able = ", ".join(f"{one.gpus} {one.gpu_type}" for one in sorted(speeds))
+        if job.request not in able:
             raise ValueError(
                 f"Job '{job.name}' asks for {job.request.gpus} GPUs '{job.request.gpu_type}'; "
-                f"expected what it has a plan for on this cluster: {able}."
+                "expected what it has a plan for on this cluster: "
+                f"{', '.join(f'{one.gpus} {one.gpu_type}' for one in able)}."
             )
+
+
+def _sizes(cluster: PlanCluster) -> str:
+    """Return the GPUs of the nodes of each type, for a sentence."""
+    return ", ".join(f"{gpus} GPUs '{kind}'" for kind, gpus in cluster.node_gpus.items())

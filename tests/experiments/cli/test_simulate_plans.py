@@ -160,6 +160,21 @@ def test_drawn_jobs_run_by_the_plans_that_ship(
     assert len(pd.read_csv(tmp_path / "one" / "jobs.csv")) == 8
 
 
+def test_jobs_are_drawn_of_what_the_cluster_can_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No training without a plan there, and no request for more GPUs than there are."""
+    command = ["simulate", "--plans", "shipped", "--load", "0.1", "--policies", "arena", "--json"]
+    for group in ("a10:1:2:a10", "a100:1:4:a100"):
+        out = ["--group", group, "--no-gaps", "--out", str(tmp_path / group)]
+        assert main([*command, *out]) == 0
+        assert json.loads(capsys.readouterr().out)[0]["jobs"] == 16
+    (tmp_path / "measured.csv").write_text(TIMES.replace("t4,1,2,20", "t4,1,2,inf"))
+    nothing = ["--plans", str(tmp_path), "--group", "a100:2:1:a100", "--out", str(tmp_path / "no")]
+    assert main([*command, *nothing]) == 2
+    assert "Cluster: its nodes have 1 GPUs 'a100'; expected GPUs for" in capsys.readouterr().err
+
+
 def test_policies_of_ones_own_are_replayed_once(folder: Path) -> None:
     """By their dotted path; what is done is not done again."""
     (folder / "mine_plans.py").write_text(
@@ -288,8 +303,10 @@ def test_a_bad_table_of_times_is_refused_by_its_line(
 
 def test_plans_are_wanted_for_their_policies(capsys: pytest.CaptureFixture[str]) -> None:
     """Where they are not given, one sentence says so."""
-    assert main(["simulate", "--policies", "arena"]) == 2
-    assert "Policy 'arena' chooses execution plans; expected --plans" in capsys.readouterr().err
+    for name in ("arena", "exact-rubick", "gavel-one-by-one"):
+        assert main(["simulate", "--policies", name]) == 2
+        told = f"Policy '{name}' chooses execution plans; expected --plans"
+        assert told in capsys.readouterr().err
 
 
 def test_a_job_without_a_plan_on_the_cluster_is_refused(
@@ -300,6 +317,9 @@ def test_a_job_without_a_plan_on_the_cluster_is_refused(
     assert simulate(*GROUPS, "--policies", "arena") == 2
     told = "Job 'first' asks for 1 GPUs 'a100'; expected what it has a plan for on this cluster: 2"
     assert told in capsys.readouterr().err
+    (folder / "jobs.csv").write_text(JOBS.replace("450,2", "450,4"), encoding="utf-8")
+    assert simulate(*GROUPS, "--policies", "arena") == 2  # of which there is but one node of two
+    assert "Job 'first' asks for 4 GPUs 'a100'" in capsys.readouterr().err
     (folder / "jobs.csv").write_text(JOBS, encoding="utf-8")
     assert simulate("--group", "one:1:1:a100", "--policies", "arena") == 2
     assert "Job 'first' trains bert 1.3B 128; expected a plan that fits" in capsys.readouterr().err
