@@ -205,7 +205,12 @@ def _on_trees() -> Iterator[Family]:
     yield _tree("20x64-few", "jobs=20 nodes=64")
     yield _tree("60x64-uplinks-and-gangs", "jobs=60 nodes=64 uplinks=1 gangs=0.2")
     yield _tree("500x128-settled", "jobs=500 nodes=128", (1,))
+    few = "jobs=160 nodes=16 gpus=16 gangs=0.02"
+    yield _tree("160x16-sixteen-gpus-gangs", few, since=4)
+    yield _tree("500x128-gangs", "jobs=500 nodes=128 gangs=0.05", since=4)
+    yield _tree("2000x512-settled", "jobs=2000 nodes=512", (1,), since=4)
+    yield _tree("2000x512-gangs", "jobs=2000 nodes=512 gangs=0.05", (1,), since=4)
 
 
-def _tree(label: str, recipe: str, seeds: Sequence[int] = (1, 2)) -> Family:
-    return Family("tree", label, f"tree {recipe}", seeds, since=3)
+def _tree(label: str, recipe: str, seeds: Sequence[int] = (1, 2), since: int = 3) -> Family:
+    return Family("tree", label, f"tree {recipe}", seeds, since=since)

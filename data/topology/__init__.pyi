@@ -1,6 +1,8 @@
 from .library_trees import features_on_tree as features_on_tree
 from .library_trees import load_tree_round as load_tree_round
 from .library_trees import make_tree_round as make_tree_round
+from .library_trees import tree_round_from_dict as tree_round_from_dict
+from .library_trees import tree_round_to_dict as tree_round_to_dict
 from .topology_file import read_topology as read_topology
 from .topology_file import read_wishes as read_wishes
 from .topology_file import topology_from_dict as topology_from_dict

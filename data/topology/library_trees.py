@@ -1,4 +1,4 @@
-"""Rounds of the library on trees: made anew by their recipes, and checked by their digests."""
+"""Rounds of the library on trees: made anew by recipes, or read, and checked by their digests."""
 
 from __future__ import annotations
 
@@ -6,20 +6,28 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from goodalloc.data.documents.json_file import check_keys
+from goodalloc.data.files.instance import instance_from_dict, instance_to_dict
 from goodalloc.data.library.catalogue import check_digest, find_round
 from goodalloc.data.library.library_round import TREE, features_of
 from goodalloc.data.library.recipes import follow
-from goodalloc.data.topology.topology_file import tree_round_digest
+from goodalloc.data.library.stored_files import file_of, read_compressed
+from goodalloc.data.topology.topology_file import (
+    topology_from_dict,
+    topology_to_dict,
+    tree_round_digest,
+)
 from goodalloc.data.topology.tree_rounds import generate_on_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from goodalloc.data.documents.json_file import Document
     from goodalloc.models.topology.topology_round import TopologyRound
 
 
 def load_tree_round(name: str) -> TopologyRound:
-    """Return a round of the library on a tree, made anew and checked by its digest.
+    """Return a round of the library on a tree: made anew, or read, and checked by its digest.
 
     Raises
     ------
@@ -38,9 +46,44 @@ def load_tree_round(name: str) -> TopologyRound:
         raise ValueError(
             f"Round '{name}' is on no tree; expected one on a tree (`load_round` loads it)."
         )
-    round_ = make_tree_round(known.recipe, name)
+    if known.recorded:
+        round_ = tree_round_from_dict(read_compressed(file_of("rounds", name)))
+    else:
+        round_ = make_tree_round(known.recipe, name)
     check_digest(known, tree_round_digest(round_))
     return round_
+
+
+def tree_round_to_dict(round_: TopologyRound) -> Document:
+    """Return a round and its tree as the file of a recorded one has them.
+
+    Examples
+    --------
+    >>> from goodalloc.data.topology import generate_on_tree, tree_round_to_dict
+    >>> list(tree_round_to_dict(generate_on_tree(0, nodes=16, load=0.5)))
+    ['round', 'tree']
+    """
+    return {"round": instance_to_dict(round_.instance), "tree": topology_to_dict(round_)}
+
+
+def tree_round_from_dict(document: object) -> TopologyRound:
+    """Return the round of a document of `tree_round_to_dict`.
+
+    Raises
+    ------
+    ValueError
+        If the document is malformed.
+
+    Examples
+    --------
+    >>> from goodalloc.data.topology import generate_on_tree
+    >>> from goodalloc.data.topology import tree_round_from_dict, tree_round_to_dict
+    >>> round_ = generate_on_tree(0, nodes=16, load=0.5)
+    >>> tree_round_from_dict(tree_round_to_dict(round_)) == round_
+    True
+    """
+    parts = check_keys("Recorded round", document, ("round", "tree"))
+    return topology_from_dict(parts["tree"], instance_from_dict(parts["round"]))
 
 
 def make_tree_round(recipe: str, name: str) -> TopologyRound:

@@ -267,8 +267,9 @@ def rank_rounds(arguments: argparse.Namespace) -> Outcome:
 
     if arguments.out is not None:
         require_extra("view", "Argument --out")
-    found, own, news = _submissions(arguments)
-    rounds, remarks = compared(found, list(own), _chosen(arguments))
+    chosen = _chosen(arguments)
+    found, own, news = _submissions(arguments, chosen)
+    rounds, remarks = compared(found, list(own), chosen)
     submissions = at_least_limits(found)
     remarks += limits_told(found, submissions, rounds)
     remarks += [line for name, folder in own.items() for line in note_of(name, folder)]
@@ -288,27 +289,41 @@ def rank_rounds(arguments: argparse.Namespace) -> Outcome:
 
 def _chosen(arguments: argparse.Namespace) -> set[str]:
     """Return the names of the rounds to rank on: all, those on trees too, without a selection."""
-    lists = (arguments.rounds, arguments.origin, arguments.feature, arguments.without)
-    listed = any(map(_flat, (*lists, getattr(arguments, "class"))))
-    if listed or arguments.core or arguments.open or arguments.most_jobs is not None:
+    if _selects(arguments):
         return {one.name for one in selected(arguments)}
     return set(library_rounds())
 
 
+def _selects(arguments: argparse.Namespace) -> bool:
+    """Return whether rounds are selected."""
+    lists = (arguments.rounds, arguments.origin, arguments.feature, arguments.without)
+    listed = any(map(_flat, (*lists, getattr(arguments, "class"))))
+    return listed or arguments.core or arguments.open or arguments.most_jobs is not None
+
+
 def _submissions(
-    arguments: argparse.Namespace,
+    arguments: argparse.Namespace, chosen: set[str]
 ) -> tuple[dict[str, Runs], dict[str, Path], list[str]]:
-    """Return the judged runs of all submissions, folders of the given ones, and their news."""
+    """Return the judged runs of all submissions, folders of the given ones, and their news.
+
+    Those that ship are of the study that has most of the chosen rounds which were run; of the
+    chosen ones where no folder is given.
+    """
     from goodalloc.experiments.library.checks import checked_submission
     from goodalloc.experiments.library.ranking_page import own_name
-    from goodalloc.experiments.library.stored_rows import stored_submissions
+    from goodalloc.experiments.library.stored_rows import stored_submissions, study_of
 
+    given = {folder: checked_submission(folder) for folder in map(Path, arguments.folders)}
     beside = None if arguments.beside is None else _flat(arguments.beside)
-    submissions = {} if beside == (NONE,) else stored_submissions(beside)
+    submissions: dict[str, Runs] = {}
+    if beside != (NONE,):
+        ran = {name for _, runs, _ in given.values() for name in runs}
+        if not given and _selects(arguments):
+            ran = chosen
+        submissions = stored_submissions(beside, study_of(ran & chosen))
     own: dict[str, Path] = {}
     news = []
-    for folder in map(Path, arguments.folders):
-        name, runs, checks = checked_submission(folder)
+    for folder, (name, runs, checks) in given.items():
         name = own_name(name, folder, submissions)
         submissions[name], own[name] = runs, folder
         news += [

@@ -27,14 +27,17 @@ from goodalloc.data.topology.library_trees import (
     TREE_RECIPES,
     features_on_tree,
     make_tree_round,
+    tree_round_to_dict,
 )
 from goodalloc.data.topology.topology_file import tree_round_digest
-from goodalloc.experiments.library.recorded_rounds import record
+from goodalloc.experiments.library.recorded_rounds import record, record_on_tree
 from goodalloc.experiments.library.recordings import recordings
+from goodalloc.solvers.topology.tree_policy import placed_by
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from goodalloc.data.documents.json_file import Document
     from goodalloc.models.round.instance import Instance
     from goodalloc.models.topology.topology_round import TopologyRound
 
@@ -72,14 +75,30 @@ def recorded(
         origin = recording.origin
         if origins is not None and origin not in origins:
             continue
-        found = record(recording, reference)
-        for recipe, instance in found:
+        found: list[tuple[str, Instance, TopologyRound | None]]
+        if recording.tree is None:
+            found = [(r, one, None) for r, one in record(recording, reference)]
+        else:
+            found = [(r, one.instance, one) for r, one in record_on_tree(recording, reference)]
+        for recipe, instance, tree in found:
             numbers[origin] += 1
             size = f"{instance.num_jobs}x{instance.cluster.num_nodes}"
-            named = instance.replace(name=f"{origin}-{size}-{recording.policy}-{numbers[origin]}")
-            write_compressed(folder / "rounds" / f"{named.name}.json.gz", instance_to_dict(named))
-            yield replace(line_of(named, origin, recipe), since=recording.since)
+            policy, _ = placed_by(recording.policy)
+            name = f"{recording.label}-{size}-{policy}-{numbers[origin]}"
+            document, line = _named(instance.replace(name=name), tree, origin, recipe)
+            write_compressed(folder / "rounds" / f"{name}.json.gz", document)
+            yield replace(line, since=recording.since)
         logger.info("%s: %d rounds", recording, len(found))
+
+
+def _named(
+    instance: Instance, tree: TopologyRound | None, origin: str, recipe: str
+) -> tuple[Document, LibraryRound]:
+    """Return the document and the line of a recorded round under the name of the instance."""
+    if tree is None:
+        return instance_to_dict(instance), line_of(instance, origin, recipe)
+    round_ = replace(tree, instance=instance)
+    return tree_round_to_dict(round_), line_on_tree(round_, origin, recipe)
 
 
 def line_of(

@@ -11,7 +11,7 @@ from goodalloc.experiments.library.checks import checked_submission
 from goodalloc.experiments.library.common_ground import at_least_limits, limits_told, note_of
 from goodalloc.experiments.library.protocol import PENALTY, SECONDS_SHIFT
 from goodalloc.experiments.library.ranking import by_category, common_rounds, rank_rows, ranked
-from goodalloc.experiments.library.stored_rows import stored_submissions
+from goodalloc.experiments.library.stored_rows import stored_submissions, study_of
 from goodalloc.experiments.pages.gap_profiles import plot_shares
 from goodalloc.experiments.pages.page_parts import heading, note, page, table
 
@@ -55,7 +55,9 @@ def submission_page(folder: Path) -> str:
     """
     name, runs, _ = checked_submission(folder)
     submissions = {
-        other: found for other, found in stored_submissions().items() if runs.keys() <= found.keys()
+        other: found
+        for other, found in stored_submissions(study=study_of(runs)).items()
+        if runs.keys() <= found.keys()
     }
     name = own_name(name, folder, submissions)
     submissions[name] = runs

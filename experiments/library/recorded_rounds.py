@@ -9,6 +9,8 @@ model and the GPUs that it holds.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,7 @@ from goodalloc.data.library.recipes import PLAN_RULES, recipe_text
 from goodalloc.data.plans.plan_tables import read_measured_times
 from goodalloc.data.plans.plan_traces import NODES, TRACES, read_plan_trace
 from goodalloc.data.pods.openb import pods_instance, read_machines, read_pods
+from goodalloc.data.topology.tree_rounds import standard_tree
 from goodalloc.data.workloads.generator import PUBLISHED_JOBS, draw_workload
 from goodalloc.data.workloads.philly import CATEGORIES, SHORTEST, draw_from_philly, read_philly
 from goodalloc.data.workloads.rigid_jobs import (
@@ -34,9 +37,12 @@ from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.replay.replay_task import ReplayTask
 from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.experiments.studies.plans.plan_simulator import PlanSimulator
+from goodalloc.experiments.topology.tree_replay import TreeReplay
+from goodalloc.experiments.topology.tree_simulator import TreeSimulator
 from goodalloc.models.plans.plans_as_modes import plan_instance
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.round.rules import Rules
+from goodalloc.models.topology.tree_wishes import TreeWishes
 from goodalloc.solvers.policies.policy_table import PolicyOptions
 from goodalloc.solvers.policies.registry import make_policy
 
@@ -45,10 +51,11 @@ if TYPE_CHECKING:
 
     from goodalloc.data.workloads.rigid_jobs import RigidJob
     from goodalloc.data.workloads.workload import Submission
-    from goodalloc.experiments.library.recordings import Recording
+    from goodalloc.experiments.library.recordings import OnTree, Recording
     from goodalloc.models.plans.execution_plan import Configuration
     from goodalloc.models.plans.plan_job import PlanRound
     from goodalloc.models.round.instance import Instance
+    from goodalloc.models.topology.topology_round import TopologyRound
 
 #: Seconds in an hour.
 HOUR = 3600
@@ -84,20 +91,52 @@ def record(recording: Recording, reference: Path) -> list[Recorded]:
     if recording.trace in PLAN_ORIGINS:
         return _plan_rounds(recording, reference)
     jobs = SOURCES[recording.trace](recording, reference)
-    times = [time for time, active in _active_jobs(recording, jobs) if active]
-    if len(times) < recording.rounds:
-        raise ValueError(
-            f"Recording of '{recording.trace}': {len(times)} rounds have {recording.least_jobs} "
-            f"jobs or more; expected at least {recording.rounds}."
-        )
-    wanted = set(_evenly(times, recording.rounds))
     rules = Rules(power=recording.power)
+    return [
+        (_recipe(recording, second=simulator.time), _instance(simulator, rules))
+        for simulator in _chosen(recording, partial(_replay, recording, jobs))
+    ]
+
+
+def record_on_tree(recording: Recording, reference: Path) -> list[tuple[str, TopologyRound]]:
+    """Replay on a tree, and return rounds of the replay; see `record`.
+
+    The agents of the jobs know the tree, so that their models are those without slowdowns.
+    """
+    tree = recording.tree
+    if tree is None:
+        raise ValueError(f"Recording of '{recording.trace}': it has no tree; expected one.")
+    jobs = SOURCES[recording.trace](recording, reference)
+    wishes, rules = _wishes(recording, tree, jobs), Rules(power=recording.power)
+    requested = {job.name: job.replicas for job in jobs} if tree.gangs else {}
+    asked = {"requiring": tree.requiring, "uplinks": tree.uplink_jobs or 0, "gangs": tree.gangs}
     found = []
-    for simulator in _replay(recording, jobs):
-        if simulator.time in wanted:
-            instance = simulator.observe(simulator.active).instance(rules)
-            found.append((_recipe(recording, second=simulator.time), instance))
+    for simulator in _chosen(recording, partial(_replay_on_tree, recording, jobs, wishes)):
+        round_ = wishes.round_of(_as_gangs(_instance(simulator, rules), requested))
+        found.append((_recipe(recording, second=simulator.time, **asked), round_))
     return found
+
+
+def _instance(simulator: Simulator, rules: Rules) -> Instance:
+    """Return the round that a policy would decide next."""
+    return simulator.observe(simulator.active).instance(rules)
+
+
+def _as_gangs(instance: Instance, requested: Mapping[str, int]) -> Instance:
+    """Return a round whose jobs run on the GPUs that they requested or not at all.
+
+    Parameters
+    ----------
+    instance, requested
+        The round, and the GPUs of each such job by its name.
+    """
+    jobs = tuple(
+        replace(job, min_replicas=requested[job.name], max_replicas=requested[job.name])
+        if job.name in requested
+        else job
+        for job in instance.jobs
+    )
+    return instance.replace(jobs=jobs)
 
 
 def _evenly(items: Sequence[Any], count: int) -> list[Any]:
@@ -118,8 +157,31 @@ def _replay(recording: Recording, jobs: Sequence[Submission]) -> Iterator[Simula
     task = ReplayTask(Path(), recording.policy, tuple(jobs), setting)
     # not the task's policy, which has the rules of the published replays
     policy = make_policy(task.policy, PolicyOptions(Rules(power=recording.power), 0, None))
-    simulator = Simulator(jobs, task.applications, policy, setting)
-    last = max(job.time for job in jobs)
+    return _before_decisions(Simulator(jobs, task.applications, policy, setting))
+
+
+def _wishes(recording: Recording, tree: OnTree, jobs: Sequence[Submission]) -> TreeWishes:
+    """Return the tree of a recording, with the jobs that require a rack."""
+    asks = np.random.default_rng([recording.seed, 1]).random(len(jobs)) < tree.requiring
+    named = tuple((job.name, "rack") for job, ask in zip(jobs, asks.tolist(), strict=True) if ask)
+    return TreeWishes(standard_tree(recording.nodes, tree.uplink_jobs), requires=named)
+
+
+def _replay_on_tree(
+    recording: Recording, jobs: Sequence[Submission], wishes: TreeWishes
+) -> Iterator[Simulator]:
+    """Generate the replay on a tree before each of its decisions."""
+    setting = Setting(Cluster.uniform(recording.nodes, recording.gpus))
+    task = TreeReplay(Path(), recording.policy, tuple(jobs), setting, wishes=wishes)
+    simulator = TreeSimulator(
+        jobs, task.applications, task.made_policy(), setting, wishes=wishes, knows_tree=True
+    )
+    return _before_decisions(simulator)
+
+
+def _before_decisions(simulator: Simulator) -> Iterator[Simulator]:
+    """Generate a replay before each of its decisions, until an hour after the last submission."""
+    last = max(job.submission.time for job in simulator.jobs)
     while not simulator.finished and simulator.time <= last + HOUR:
         simulator.advance()
         if simulator.active:
@@ -127,10 +189,29 @@ def _replay(recording: Recording, jobs: Sequence[Submission]) -> Iterator[Simula
         simulator.decide()
 
 
-def _active_jobs(recording: Recording, jobs: Sequence[Submission]) -> Iterator[tuple[int, bool]]:
-    """Generate every instant of the replay, and whether enough jobs are active then."""
-    for simulator in _replay(recording, jobs):
-        yield simulator.time, len(simulator.active) >= recording.least_jobs
+def _chosen(recording: Recording, replay: Callable[[], Iterator[Simulator]]) -> Iterator[Simulator]:
+    """Generate a replay at the instants to record, evenly over those with enough jobs.
+
+    Raises
+    ------
+    ValueError
+        If too few instants have enough jobs.
+    """
+    enough = [
+        simulator.time for simulator in replay() if len(simulator.active) >= recording.least_jobs
+    ]
+    if len(enough) < recording.rounds:
+        raise _too_few(recording, len(enough))
+    wanted = set(_evenly(enough, recording.rounds))
+    return (one for one in replay() if one.time in wanted)
+
+
+def _too_few(recording: Recording, count: int) -> ValueError:
+    """Return the refusal of a recording of which too few rounds have enough jobs."""
+    return ValueError(
+        f"Recording of '{recording.trace}': {count} rounds have {recording.least_jobs} jobs or "
+        f"more; expected at least {recording.rounds}."
+    )
 
 
 def _pollux(recording: Recording, reference: Path) -> tuple[Submission, ...]:
@@ -222,10 +303,7 @@ def _plan_rounds(recording: Recording, reference: Path) -> list[Recorded]:
     policy = POLICIES["first come"](PRUNED)
     PlanSimulator(jobs, times, capacity, node_gpus, policy, PRUNED, judge=watched).run()
     if len(seen) < recording.rounds:
-        raise ValueError(
-            f"Recording of '{recording.trace}': {len(seen)} rounds have {recording.least_jobs} "
-            f"jobs or more; expected at least {recording.rounds}."
-        )
+        raise _too_few(recording, len(seen))
     rules = PLAN_RULES.replace(power=recording.power)
     return [
         (_recipe(recording, second=int(one.time)), plan_instance(one, node_gpus, rules))

@@ -5,10 +5,45 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from goodalloc.models.support.validation import require_count, require_name, require_number
+from goodalloc.data.library.library_round import TREE
+from goodalloc.models.support.validation import (
+    require_count,
+    require_name,
+    require_number,
+    require_share,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+@dataclass(frozen=True)
+class OnTree:
+    """What a recorded cluster of islands, racks and pods asks for.
+
+    Parameters
+    ----------
+    requiring
+        Share of the jobs that require one rack, from 0 to 1.
+    uplink_jobs
+        Most jobs that share the uplink of a rack, None for any number.
+    gangs
+        Whether jobs of the recorded rounds run on the GPUs that they requested or not at all.
+
+    Raises
+    ------
+    ValueError
+        If a value is out of range.
+    """
+
+    requiring: float = 0.1
+    uplink_jobs: int | None = None
+    gangs: bool = False
+
+    def __post_init__(self) -> None:
+        require_share("Recording: requiring", self.requiring)
+        if self.uplink_jobs is not None:
+            require_count("Recording: uplink_jobs", self.uplink_jobs, minimum=0)
 
 
 @dataclass(frozen=True)
@@ -20,7 +55,7 @@ class Recording:
     trace
         Name of the trace (`goodalloc.experiments.library.recorded_rounds`).
     policy
-        Policy of the replay.
+        Policy of the replay; on a tree it may have a placing, as ``tiresias@best_fit``.
     jobs, seed
         Number of jobs that are drawn of the trace, and seed; of a workload of Pollux, its number.
     nodes, gpus
@@ -31,6 +66,8 @@ class Recording:
         Fewest active jobs of a recorded round.
     power
         Power of the objective of the recorded rounds.
+    tree
+        What the tree asks for where the cluster is one; None without a tree.
     since
         Version of the library in which the rounds entered.
 
@@ -49,6 +86,7 @@ class Recording:
     rounds: int = 4
     least_jobs: int = 12
     power: float = -1.0
+    tree: OnTree | None = None
     since: int = 1
 
     def __post_init__(self) -> None:
@@ -61,8 +99,15 @@ class Recording:
 
     @property
     def origin(self) -> str:
-        """Trace without its variant."""
+        """Trace without its variant; of rounds on trees `TREE`."""
+        if self.tree is not None:
+            return TREE
         return self.trace.partition("openb-")[0] or "openb"
+
+    @property
+    def label(self) -> str:
+        """Beginning of the names of its rounds: the origin, on a tree with the trace."""
+        return self.origin if self.tree is None else f"{self.origin}-{self.trace}"
 
 
 #: Lists of pods of openb.
@@ -107,3 +152,28 @@ def recordings() -> Iterator[Recording]:
         ("pollux-priced", 2000, 250, 4),
     ):
         yield Recording("pollux-days", policy, jobs, 1, nodes=nodes, rounds=rounds, since=3)
+    yield from _on_trees()
+
+
+def _on_trees() -> Iterator[Recording]:
+    """Generate the replays on trees: under placed policies, and under Pollux on the tree."""
+    free, gangs, narrow = OnTree(), OnTree(gangs=True), OnTree(uplink_jobs=2)
+    for trace, jobs, least in (
+        ("pollux", 160, 12),
+        ("philly", 320, 20),
+        ("itp", 320, 20),
+        ("elasticflow", 150, 12),
+    ):
+        first = Recording(
+            trace, "tiresias@best_fit", jobs, 1, nodes=16, least_jobs=least, tree=free, since=4
+        )
+        yield replace(first, rounds=2)
+        yield replace(first, policy="optimus@best_fit", tree=narrow, seed=2, rounds=2)
+        yield replace(first, tree=gangs, seed=3, rounds=4)
+    wide = Recording(
+        "philly", "tiresias@balanced", 640, 4, nodes=64, least_jobs=40, tree=free, since=4
+    )
+    yield replace(wide, rounds=2)
+    yield replace(wide, tree=gangs, seed=5, rounds=3)
+    yield replace(wide, trace="itp", tree=gangs, seed=5, rounds=3)
+    yield Recording("pollux", "pollux@exact", 160, 1, rounds=3, tree=free, since=4)

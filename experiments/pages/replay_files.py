@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from goodalloc.experiments.pages.page_parts import read_frame
 from goodalloc.experiments.placements.gpus_held import held_gpus
 from goodalloc.experiments.placements.placements_file import PLACEMENTS, read_changes
-from goodalloc.experiments.support.records import DESCRIPTION
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from goodalloc.experiments.placements.placements_file import Change
 
 #: Files of a replay.
-JOBS, ROUNDS, SAMPLES = "jobs.csv", "rounds.csv", "samples.csv"
+JOBS, ROUNDS, SAMPLES, DESCRIPTION = "jobs.csv", "rounds.csv", "samples.csv", "replay.json"
 
 
 class Replayed(NamedTuple):

@@ -321,6 +321,21 @@ OTHERS: Mapping[str, Entry] = {
         "library.first_rows:FIRST_ROWS",
         clocked=("solver_seconds",),
     ),
+    "library-large": Entry(
+        "Solvers on the large rounds of the library",
+        "library.first_rows:LARGE_ROWS",
+        clocked=("solver_seconds",),
+    ),
+    "library-trees": Entry(
+        "Solvers on the rounds of the library that are on trees",
+        "library.first_rows:TREE_ROWS",
+        clocked=("solver_seconds",),
+    ),
+    "library-pods": Entry(
+        "Solvers on the rounds of the library in which pods share GPUs",
+        "library.first_rows:POD_ROWS",
+        clocked=("solver_seconds",),
+    ),
     "library-rounds": Entry(
         "What the library of rounds holds, by origin and class",
         "library.contents:CONTENTS",

@@ -27,7 +27,8 @@ what:
                     themis-searches, gandiva, antman, time-shares, gavel, gavel-cost,
                     gavel-levels, gavel-load, gavel-packing, hindsight-load, traces, arena,
                     arena-published, hindsight-plans, llm-times, making-room, topology,
-                    topology-nodes, tree-replays, library, library-ablation, library-rounds;
+                    topology-nodes, tree-replays, library, library-large, library-trees,
+                    library-pods, library-ablation, library-rounds;
                     family compares all policies, hindsight-tables bounds tables of four studies,
                     profile-fits the models that ship, profile-parts what a profiler adds,
                     gpu-profiles what was measured on a GPU

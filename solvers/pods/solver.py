@@ -45,7 +45,13 @@ MOST_PLACES = 500
 CHOICE_SECONDS = 60.0
 
 
-def solve_pods(instance: Instance, *, stop: Stop | None = None) -> Answer:
+def solve_pods(
+    instance: Instance,
+    *,
+    stop: Stop | None = None,
+    patterns: bool = True,
+    most_places: int = MOST_PLACES,
+) -> Answer:
     """Decide which pods of a batch run, and where: best and proven, or nearly so.
 
     Best fit and FGD give a first answer and patterns of nodes. The relaxation by classes bounds the
@@ -60,6 +66,10 @@ def solve_pods(instance: Instance, *, stop: Stop | None = None) -> Answer:
         The round: p = 1, every job on one node, nothing running.
     stop
         Limits on the search: the time, and the relative gap at which to stop.
+    patterns
+        Whether patterns of nodes are priced and chosen.
+    most_places
+        Options of pods times nodes up to which a round counts as small.
 
     Raises
     ------
@@ -85,13 +95,13 @@ def solve_pods(instance: Instance, *, stop: Stop | None = None) -> Answer:
         if search.watch.limit is not None:
             break
     search.bound_by_classes()
-    if not search.closed:
+    if patterns and not search.closed:
         search.price_patterns()
     left = max(search.watch.left, 1e-9)
     choosing = Watch(Stop(seconds=min(left, CHOICE_SECONDS)))
-    while not search.closed and search.choose_patterns(choosing):
+    while patterns and not search.closed and search.choose_patterns(choosing):
         pass  # what best fit put beside the patterns made new ones
-    if not search.closed and search.small:
+    if not search.closed and search.places <= most_places:
         search.place_exactly(choosing)
     value = fitness(instance, search.best)
     proven = proves(search.fitness_bound, value, stop.gap)
@@ -271,9 +281,9 @@ class PodSearch:
         return self.value > before + gap and choosing.limit is None
 
     @property
-    def small(self) -> bool:
-        """Whether the pods may be placed node by node in one program."""
-        return self.packing.gain.size * self.instance.cluster.num_nodes <= MOST_PLACES
+    def places(self) -> int:
+        """Options of pods times nodes, the size of a program of all nodes."""
+        return int(self.packing.gain.size) * self.instance.cluster.num_nodes
 
     def place_exactly(self, choosing: Watch) -> None:
         """Place the pods by the exact program, node by node."""

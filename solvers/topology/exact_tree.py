@@ -12,11 +12,12 @@ from goodalloc.formulations.topology.tree_choices import topology_choices
 from goodalloc.models.round.starved_jobs import starvation_of
 from goodalloc.models.topology.topology_feasibility import topology_violations
 from goodalloc.models.topology.topology_round import topology_fitness
+from goodalloc.models.topology.tree_wishes import TreeWishes
 from goodalloc.solvers.interface.result import Evidence, Result, Status
 from goodalloc.solvers.interface.stop import Stop, proves
 from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.power_mean.hierarchy import maximise_power_mean
-from goodalloc.solvers.topology.kueue_placement import greedy_placement
+from goodalloc.solvers.topology.kueue_placement import ALGORITHMS, greedy_placement
 from goodalloc.solvers.topology.tree_oracles import BY_NODE, NodeOracle, TreeOracle
 
 if TYPE_CHECKING:
@@ -109,7 +110,8 @@ def _first(round_: TopologyRound, start: Allocation | None, stop: Stop) -> Alloc
     """Return the best allocation at hand: given, running, what must stay, or placed greedily.
 
     The latter places the optimum of the round without its tree; where it meets the first bound,
-    nothing else is solved.
+    nothing else is solved. Where jobs may not be anywhere, or need several GPUs to run at all, an
+    algorithm may leave some of them out, so that all algorithms are tried.
     """
     current = round_.instance.current
     candidates = [current.rows(np.flatnonzero(round_.instance.pinned)), current]
@@ -118,7 +120,9 @@ def _first(round_: TopologyRound, start: Allocation | None, stop: Stop) -> Alloc
     seconds = None if stop.seconds is None else FLAT * stop.seconds
     wanted = flat_optimum(round_, replace(stop, seconds=seconds), break_ties=False)
     if wanted is not None:
-        candidates += [wanted, greedy_placement(round_, wanted)]
+        gangs = any(job.min_replicas > 1 for job in round_.instance.jobs)
+        tried = ALGORITHMS if gangs or TreeWishes.of(round_).restricts else ALGORITHMS[:1]
+        candidates += [wanted, *(greedy_placement(round_, wanted, name) for name in tried)]
     allowed = [one for one in candidates if not topology_violations(round_, one)]
     return max(allowed, key=lambda one: topology_fitness(round_, one))
 

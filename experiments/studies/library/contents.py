@@ -9,7 +9,7 @@ from goodalloc.data.documents.csv_table import read_table
 from goodalloc.data.library.catalogue import library_rounds
 from goodalloc.data.library.library_round import CATEGORIES
 from goodalloc.experiments.library.protocol import LONG
-from goodalloc.experiments.library.stored_rows import stored_table
+from goodalloc.experiments.library.stored_rows import STUDIES, stored_table
 from goodalloc.experiments.reporting.plots import COLOURS, figure_of, new_axes
 from goodalloc.experiments.studies.framework.reproduction import Reproduction
 
@@ -55,12 +55,13 @@ class ContentsRow(NamedTuple):
 def long_rounds() -> set[str]:
     """Return the rounds that some exact solver did not solve in `LONG` seconds.
 
-    By the table of the library, whose values are those of the package's exact solver, and by the
-    stored rows of `library` and of the node-indexed program in `library-ablation`.
+    By the table of the library, whose values are those of the package's exact solver, by the stored
+    rows of `STUDIES`, and by those of the node-indexed program in `library-ablation`.
     """
     known = library_rounds().values()
     found = {one.name for one in known if not one.closed or one.seconds > LONG}
-    for name, column, chosen in (("library", "long", "1"), ("library-ablation", "solved", "0")):
+    tables = [*((name, "long", "1") for name in STUDIES), ("library-ablation", "solved", "0")]
+    for name, column, chosen in tables:
         path = stored_table(name)
         if path.is_file():
             with as_file(path) as file:
