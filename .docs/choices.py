@@ -93,7 +93,14 @@ COUNTERPARTS: Mapping[str, str] = {
     "gandiva": "Gandiva (OSDI'18); [more](../formulations/GANDIVA.md)",
     "antman": "AntMan (OSDI'20): memory and computation in use; [more](../formulations/ANTMAN.md)",
     **dict.fromkeys(
-        ("library", "library-ablation", "library-rounds"),
+        (
+            "library",
+            "library-trees",
+            "library-pods",
+            "library-large",
+            "library-ablation",
+            "library-rounds",
+        ),
         "none: the package's own [library of rounds](../experiments/LIBRARY.md)",
     ),
     "making-room": "none: greedy plans beside the optimum; [more](../formulations/ROOM.md)",

@@ -37,8 +37,6 @@ from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.replay.replay_task import ReplayTask
 from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.experiments.studies.plans.plan_simulator import PlanSimulator
-from goodalloc.experiments.topology.tree_replay import TreeReplay
-from goodalloc.experiments.topology.tree_simulator import TreeSimulator
 from goodalloc.models.plans.plans_as_modes import plan_instance
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.models.round.rules import Rules
@@ -171,6 +169,9 @@ def _replay_on_tree(
     recording: Recording, jobs: Sequence[Submission], wishes: TreeWishes
 ) -> Iterator[Simulator]:
     """Generate the replay on a tree before each of its decisions."""
+    from goodalloc.experiments.topology.tree_replay import TreeReplay  # long chains of imports
+    from goodalloc.experiments.topology.tree_simulator import TreeSimulator
+
     setting = Setting(Cluster.uniform(recording.nodes, recording.gpus))
     task = TreeReplay(Path(), recording.policy, tuple(jobs), setting, wishes=wishes)
     simulator = TreeSimulator(

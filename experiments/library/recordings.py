@@ -43,7 +43,7 @@ class OnTree:
     def __post_init__(self) -> None:
         require_share("Recording: requiring", self.requiring)
         if self.uplink_jobs is not None:
-            require_count("Recording: uplink_jobs", self.uplink_jobs, minimum=0)
+            require_count("Recording: uplink_jobs", self.uplink_jobs, minimum=1)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -16,8 +17,9 @@ from goodalloc.experiments.library.actions import MOST_TOLD
 
 ROOT = Path(__file__).resolve().parents[3]
 
-#: The document, and the file of the solver that it shows.
-DOCUMENT, SOLVER = ROOT / "experiments" / "LIBRARY.md", "by_mode.py"
+#: The document, and the files of the solvers that it shows: one of rounds without trees, one of
+#: rounds on trees.
+DOCUMENT, SOLVER, ON_TREES = ROOT / "experiments" / "LIBRARY.md", "by_mode.py", "by_level.py"
 
 #: Small rounds, more than are told one by one.
 NAMES = tuple(one.name for one in core_rounds() if one.jobs <= 40 and "modes" not in one.features)[
@@ -28,19 +30,42 @@ NAMES = tuple(one.name for one in core_rounds() if one.jobs <= 40 and "modes" no
 HERE = "tests.experiments.library.test_submissions"
 
 
+def written(solver: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Write a solver of the document to a folder, go there, and return the command beside it."""
+    text = DOCUMENT.read_text(encoding="utf-8")
+    (command,) = re.findall(rf"^goodalloc (library run .*{solver}:.*)$", text, flags=re.MULTILINE)
+    name = command.partition(f"{solver}:")[2].split()[0]
+    programs = re.findall(r"^```python\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    (program,) = [one for one in programs if f"def {name}(" in one]
+    (folder / solver).write_text(program, encoding="utf-8")
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(folder)  # of the processes, which begin where this one did
+    monkeypatch.delitem(sys.modules, Path(solver).stem, raising=False)
+    return str(command).split()
+
+
+def test_the_solver_on_trees_of_the_document_is_ranked_beside_those_that_ship(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On small rounds: no answer is refused, and the package's own solver is before it."""
+    command = written(ON_TREES, tmp_path, monkeypatch)
+    assert main([*command, "--most-jobs", "20"]) == 0
+    capsys.readouterr()
+    assert main(["library", "verify", command[-1]]) == 0
+    assert "0 whose answer the checker refused in the run, 0 refused now" in capsys.readouterr().out
+    assert main(["library", "rank", command[-1], "--json"]) == 0
+    names = [row["solver"] for row in json.loads(capsys.readouterr().out)]
+    assert names.index("goodalloc") < names.index(f"{ON_TREES}:equal_shares")
+    assert {"merged", "domains", "best-fit"} < set(names)
+
+
 def test_the_solver_of_the_document_answers_every_round_of_the_core(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With modes and without, as the commands beside it say; no answer is refused."""
-    text = DOCUMENT.read_text(encoding="utf-8")
-    (program,) = re.findall(r"^```python\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
-    (command,) = re.findall(rf"^goodalloc (library run .*{SOLVER}:.*)$", text, flags=re.MULTILINE)
-    (tmp_path / SOLVER).write_text(program, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)  # of the processes, which begin where this one did
-    assert main(command.split()) == 0
-    monkeypatch.delitem(sys.modules, Path(SOLVER).stem, raising=False)
-    folder = command.split()[-1]
+    command = written(SOLVER, tmp_path, monkeypatch)
+    assert main(command) == 0
+    folder = command[-1]
     core = core_rounds()
     runs = read_runs(tmp_path / folder)
     assert {run.round for run in runs} == {one.name for one in core}

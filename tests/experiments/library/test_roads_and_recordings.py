@@ -3,30 +3,49 @@
 from __future__ import annotations
 
 import importlib.util
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from goodalloc.data import draw_workload
 from goodalloc.data.library import make_round, parse_recipe, recipe_text
+from goodalloc.data.topology import (
+    tree_round_digest,
+    tree_round_from_dict,
+    tree_round_to_dict,
+)
 from goodalloc.data.workloads.workload import write_workload
 from goodalloc.experiments.library import search
-from goodalloc.experiments.library.first_solvers import FIRST_SOLVERS
+from goodalloc.experiments.library.first_solvers import (
+    FIRST_SOLVERS,
+    LARGE_SOLVERS,
+    POD_SOLVERS,
+    TREE_SOLVERS,
+    pod_kinds,
+    pod_patterns,
+)
 from goodalloc.experiments.library.hard_search import SPACES, hardness_of
 from goodalloc.experiments.library.make_library import line_of
-from goodalloc.experiments.library.recorded_rounds import record
-from goodalloc.experiments.library.recordings import Recording, recordings
+from goodalloc.experiments.library.recorded_rounds import record, record_on_tree
+from goodalloc.experiments.library.recordings import OnTree, Recording, recordings
 from goodalloc.models.round.feasibility import violations
+from goodalloc.models.topology.topology_feasibility import topology_violations
 from goodalloc.solvers import Stop, solve
 from goodalloc.solvers.exact import solve_highs, solve_in_parts
 from goodalloc.solvers.exact.ablated_roads import ROADS
+from goodalloc.solvers.exact.brute_force import solve_brute_force
 from goodalloc.solvers.exact.cp_sat import solve_cp_sat
 from goodalloc.solvers.exact.parts import split_instance
 from goodalloc.solvers.interface.base import find_solver
+from goodalloc.solvers.pods import solve_pods
+from tests.support.random_instances import random_pod_instance
 from tests.support.small_rounds import gpu_round, mode_round
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping
+
+    from goodalloc.experiments.library.first_solvers import FirstSolver
 
 #: Rounds without modes and with modes, small enough for every road.
 RECIPES = (
@@ -89,10 +108,29 @@ def test_a_number_of_parts_out_of_range_is_refused(parts: int) -> None:
         list(split_instance(make_round(RECIPES[1], "round"), parts, seed=0))
 
 
-def test_every_first_solver_is_found_where_it_is_installed() -> None:
-    """By its path."""
-    for found in FIRST_SOLVERS.values():
+@pytest.mark.parametrize("solvers", [FIRST_SOLVERS, LARGE_SOLVERS, POD_SOLVERS, TREE_SOLVERS])
+def test_every_first_solver_is_found_where_it_is_installed(
+    solvers: Mapping[str, FirstSolver],
+) -> None:
+    """By its path; each table has an exact one and another."""
+    assert {found.exact for found in solvers.values()} == {True, False}
+    for found in solvers.values():
         assert callable(find_solver(found.path))
+
+
+@pytest.mark.parametrize("road", [pod_patterns, pod_kinds, solve_pods])
+@pytest.mark.parametrize("seed", range(5))
+def test_parts_of_the_road_of_pods_claim_what_holds(seed: int, road: object) -> None:
+    """Against the enumeration of all allocations."""
+    assert callable(road)
+    instance = random_pod_instance(seed)
+    optimum = solve_brute_force(instance, break_ties=False).bound
+    found = solve(instance, lambda one: road(one, stop=Stop(seconds=20.0)))
+    assert found.allocation is not None
+    assert found.fitness <= optimum * (1 + 1e-12)
+    answer = road(instance, stop=Stop(seconds=20.0))
+    assert answer.bound >= optimum * (1 - 1e-12)
+    assert not answer.proven or found.fitness == pytest.approx(optimum, rel=1e-8)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("ortools") is None, reason="ortools is not installed")
@@ -184,3 +222,46 @@ def test_every_recipe_of_the_search_makes_a_round(recipe: str) -> None:
     for place in (0, -1):
         values = {name: choices[place] for name, choices in SPACES[recipe].items()}
         assert make_round(recipe_text(recipe, {"seed": 1, **values}), "round").num_jobs > 0
+
+
+@pytest.mark.parametrize("gangs", [False, True])
+def test_a_round_on_a_tree_is_recorded_and_can_be_repeated(tmp_path: Path, gangs: bool) -> None:
+    """Jobs hold GPUs where the tree allows that; gangs run on what they requested or not at all."""
+    folder = tmp_path / "pollux" / "workloads"
+    folder.mkdir(parents=True)
+    jobs = draw_workload(seed=2, jobs=24)
+    write_workload(jobs, folder / "workload-1.csv")
+    tree = OnTree(requiring=0.5, uplink_jobs=2, gangs=gangs)
+    recording = Recording(
+        "pollux", "tiresias@best_fit", 24, 1, nodes=4, rounds=2, least_jobs=3, tree=tree
+    )
+    first, second = (record_on_tree(recording, tmp_path) for _ in range(2))
+    assert [tree_round_digest(a) for _, a in first] == [tree_round_digest(a) for _, a in second]
+    assert len(first) == 2
+    requested = {job.name: job.replicas for job in jobs}
+    for recipe, round_ in first:
+        name, arguments = parse_recipe(recipe)
+        assert (name, arguments["uplinks"], arguments["gangs"]) == ("recorded", 2, gangs)
+        assert round_.topology.limited_levels
+        assert not topology_violations(round_, round_.instance.current)
+        assert tree_round_from_dict(tree_round_to_dict(round_)) == round_
+        for job in round_.instance.jobs:
+            limits = (job.min_replicas, job.max_replicas)
+            assert not gangs or limits == (requested[job.name],) * 2
+    assert any(any(round_.requires) for _, round_ in first)
+    assert any(job.placement for _, round_ in first for job in round_.instance.jobs)
+
+
+def test_rounds_on_trees_are_recorded_of_recordings_on_trees() -> None:
+    """Others have no tree to record."""
+    with pytest.raises(ValueError, match="it has no tree; expected one"):
+        record_on_tree(Recording("pollux", "tiresias", 24, 1), Path())
+
+
+@pytest.mark.parametrize(
+    "given", [{"requiring": 1.5}, {"requiring": float("nan")}, {"uplink_jobs": 0}]
+)
+def test_a_tree_of_a_recording_that_makes_no_sense_is_refused(given: dict[str, float]) -> None:
+    """With the name of the value."""
+    with pytest.raises(ValueError, match=f"Recording: {next(iter(given))} is"):
+        OnTree(**given)  # type: ignore[arg-type]
