@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from goodalloc.data.applications.application import Application
+    from goodalloc.models.goodput.model import BatchLimits
+    from goodalloc.models.support.array_types import Floats
 
 APPLICATIONS = profiled_applications()
 QUICK = (Stage(600.0, (60.0, 10.0), 12),)
@@ -141,6 +144,14 @@ def test_no_whole_batch_size_is_faster(name: str) -> None:
                 assert gain / seconds <= training.rates[0, epoch, gpus - 1]
 
 
+@cache
+def all_splits(gpus: int, initial: int, limits: BatchLimits) -> set[tuple[int, int]]:
+    """Return what every whole number of examples from the initial one on is split into."""
+    least, maximum = max(initial, int(limits.atomic_minimum) * gpus), int(limits.maximum)
+    splits = {requested_split(one, gpus, limits) for one in range(least, maximum + 1)}
+    return {(min(own, maximum // (gpus * (more + 1))), more) for own, more in splits}
+
+
 def plain_rates(
     application: Application, gpu_type: str, nodes: int, counts: Collection[int]
 ) -> np.ndarray:
@@ -150,25 +161,28 @@ def plain_rates(
     """
     limits, most, on_type = application.batch, 4 * nodes, application.on(gpu_type)
     rates = np.zeros((application.epochs, most))
+
+    @cache
+    def gains(batch: int) -> Floats:
+        """Return the gain of every epoch."""
+        found = []
+        for epoch in range(application.epochs):
+            gradient = application.gradient_statistics(batch, epoch)
+            found.append(float(adascale_gain(gradient, float(limits.initial), batch)))
+        return np.array(found)
+
     for spread in (one for n in range(1, nodes + 1) for one in product(range(1, 5), repeat=n)):
-        gpus, maximum = sum(spread), int(on_type.batch.maximum)
+        gpus = sum(spread)
         if gpus not in counts:
             continue
-        least = max(int(limits.initial), int(on_type.batch.atomic_minimum) * gpus)
-        splits = {requested_split(one, gpus, on_type.batch) for one in range(least, maximum + 1)}
-        for size, more in {
-            (min(own, maximum // (gpus * (more + 1))), more) for own, more in splits
-        }:
+        for size, more in all_splits(gpus, int(limits.initial), on_type.batch):
             try:
                 step, synchronisation = on_type.step_times(spread, size)
             except ValueError:
                 continue
             seconds = (step + (step - synchronisation) * more) * on_type.slowdown
-            batch = gpus * size * (more + 1)
-            for epoch in range(application.epochs):
-                gradient = application.gradient_statistics(batch, epoch)
-                gain = float(adascale_gain(gradient, float(limits.initial), batch))
-                rates[epoch, gpus - 1] = max(rates[epoch, gpus - 1], gain / seconds)
+            found = gains(gpus * size * (more + 1)) / seconds
+            rates[:, gpus - 1] = np.maximum(rates[:, gpus - 1], found)
     work = np.diff([application.progress(e) for e in range(application.epochs)], prepend=0.0)
     for cell in np.argwhere(rates > 0).tolist():
         rate, done = ROUNDING * rates[*cell], work[cell[0]]
