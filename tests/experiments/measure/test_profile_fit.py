@@ -254,12 +254,20 @@ def test_parts_are_fitted_beside_whole_steps_and_the_better_fit_is_taken(
         goodput_model(contention)
 
 
+@pytest.fixture(scope="module")
+def right(tmp_path_factory: pytest.TempPathFactory) -> ProfileFit:
+    """The fit to right parts."""
+    path = tmp_path_factory.mktemp("right") / "parts.csv"
+    path.write_text(rows_as_text(rows_with_parts()), encoding="utf-8")
+    return fit_profile(read_measured_profile(path), method="parts")
+
+
 @pytest.mark.parametrize("factor", [0.02, 50.0])
-def test_nonsense_of_a_profiler_changes_the_fit_to_parts(tmp_path: Path, factor: float) -> None:
+def test_nonsense_of_a_profiler_changes_the_fit_to_parts(
+    tmp_path: Path, right: ProfileFit, factor: float
+) -> None:
     """Its errors grow, so that the model is that of whole steps."""
     path = tmp_path / "nonsense.csv"
-    path.write_text(rows_as_text(rows_with_parts()), encoding="utf-8")
-    right = fit_profile(read_measured_profile(path), method="parts")
     path.write_text(rows_as_text(rows_with_parts(factor)), encoding="utf-8")
     profile = read_measured_profile(path)
     wrong = fit_profile(profile, method="parts")
