@@ -338,6 +338,14 @@ def test_arguments_that_make_no_sense_are_refused(
     assert sentence in complaint
 
 
+@pytest.fixture(scope="module")
+def written(path: Path) -> str:
+    """The text of the model file of the fit."""
+    model = path.with_name("written.json")
+    assert main(["fit", str(path), "--out", str(model)]) == 0
+    return model.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -350,12 +358,11 @@ def test_arguments_that_make_no_sense_are_refused(
     ],
 )
 def test_a_model_file_that_makes_no_sense_is_refused(
-    path: Path, tmp_path: Path, change: dict[str, object], sentence: str
+    written: str, tmp_path: Path, change: dict[str, object], sentence: str
 ) -> None:
     """File, item, value."""
     model = tmp_path / "model.json"
-    assert main(["fit", str(path), "--out", str(model)]) == 0
-    document = json.loads(model.read_text(encoding="utf-8")) | change
+    document = json.loads(written) | change
     model.write_text(json.dumps(document), encoding="utf-8")
     with pytest.raises(ValueError, match=sentence):
         read_model(model)
