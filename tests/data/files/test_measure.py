@@ -382,8 +382,7 @@ def test_processes_that_torchrun_started_measure_together(
     program = (
         "import sys; from goodalloc.experiments.cli.main import main; sys.exit(main(sys.argv[1:]))"
     )
-    command = ["measure", mine, "--batch-sizes", "4", "--accumulation", "1"]
-    command += ["--out", str(path), *QUICK]
+    command = ["measure", mine, "--batch-sizes", "4", "--out", str(path), *QUICK]
     launched = environment | {
         "WORLD_SIZE": "2",
         "LOCAL_WORLD_SIZE": "1",
@@ -407,7 +406,7 @@ def test_processes_that_torchrun_started_measure_together(
     assert [process.returncode for process in processes] == [0, 0], said
     assert "process 1 of 2 is done" in said[1]
     found = sorted((row["nodes"], row["replicas"]) for row in read_rows(path))
-    assert found == [("1", "1"), ("2", "2")]
+    assert found == [("1", "1")] * 2 + [("2", "2")] * 2
 
 
 @pytest.mark.parametrize(
