@@ -39,9 +39,11 @@ if TYPE_CHECKING:
 PATTERN_GAP = 1e-6
 #: A pattern must be worth this much more than its class's price, in utility.
 WORTHWHILE = 1e-7
-#: Options times nodes up to which a round is small.
-MOST_PLACES = 500
-#: Most seconds for choosing whole patterns: the last digits may take very long.
+#: Options times nodes up to which a round is small, …
+MOST_PLACES = 3000
+#: … and the share of the time that is left which one program of all its nodes may take.
+SMALL_SHARE = 0.6
+#: Most seconds of that program, and of choosing whole patterns: the last digits may take very long.
 CHOICE_SECONDS = 60.0
 
 
@@ -55,10 +57,11 @@ def solve_pods(
     """Decide which pods of a batch run, and where: best and proven, or nearly so.
 
     Best fit and FGD give a first answer and patterns of nodes. The relaxation by classes bounds the
-    optimum; patterns are priced out, each by an exact program of one node, until they reach the
-    bound or no pattern is missing, which bounds it again; whole patterns are then chosen, and best
-    fit puts the remaining pods into the remaining room. Where that does not close the gap of a
-    small round, one program of all its nodes decides it.
+    optimum. One program of all nodes, in which equal pods are counted, decides a small round.
+    Where it does not in its share of the time, and of larger rounds, patterns are priced out, each
+    by an exact program of one node, until they reach the bound or no pattern is missing, which
+    bounds it again; whole patterns are then chosen, and best fit puts the remaining pods into the
+    remaining room.
 
     Parameters
     ----------
@@ -95,14 +98,13 @@ def solve_pods(
         if search.watch.limit is not None:
             break
     search.bound_by_classes()
+    if not search.closed and search.places <= most_places:
+        search.place_exactly(_some_time(search.watch, SMALL_SHARE if patterns else 1.0))
     if patterns and not search.closed:
         search.price_patterns()
-    left = max(search.watch.left, 1e-9)
-    choosing = Watch(Stop(seconds=min(left, CHOICE_SECONDS)))
+    choosing = _some_time(search.watch, 1.0)
     while patterns and not search.closed and search.choose_patterns(choosing):
         pass  # what best fit put beside the patterns made new ones
-    if not search.closed and search.places <= most_places:
-        search.place_exactly(choosing)
     value = fitness(instance, search.best)
     proven = proves(search.fitness_bound, value, stop.gap)
     return Answer(
@@ -139,6 +141,11 @@ def require_pods(instance: Instance) -> None:
                 f"Job '{job.name}': may span {instance.rules.max_nodes_per_job} nodes; "
                 "packing pods expects max_nodes_per_job 1."
             )
+
+
+def _some_time(watch: Watch, share: float) -> Watch:
+    """Return a clock that ends after a share of the time that is left, or `CHOICE_SECONDS`."""
+    return Watch(Stop(seconds=min(max(share * watch.left, 1e-9), CHOICE_SECONDS)))
 
 
 def _left(watch: Watch) -> Stop:
