@@ -40,8 +40,10 @@ PATTERN_GAP = 1e-6
 #: A pattern must be worth this much more than its class's price, in utility.
 WORTHWHILE = 1e-7
 #: Options times nodes up to which a round is small, …
-MOST_PLACES = 3000
-#: … and the share of the time that is left which one program of all its nodes may take.
+MOST_PLACES = 5000
+#: … in all, and for each second that is left, …
+PLACES_A_SECOND = 300
+#: … and the share of that time which one program of all its nodes may take.
 SMALL_SHARE = 0.6
 #: Most seconds of that program, and of choosing whole patterns: the last digits may take very long.
 CHOICE_SECONDS = 60.0
@@ -98,7 +100,8 @@ def solve_pods(
         if search.watch.limit is not None:
             break
     search.bound_by_classes()
-    if not search.closed and search.places <= most_places:
+    most = min(most_places, PLACES_A_SECOND * search.watch.left if patterns else math.inf)
+    if not search.closed and search.places <= most:
         search.place_exactly(_some_time(search.watch, SMALL_SHARE if patterns else 1.0))
     if patterns and not search.closed:
         search.price_patterns()
