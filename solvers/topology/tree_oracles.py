@@ -205,16 +205,25 @@ class TreeOracle(ProgramOracle):
         tries = [within] if within is None or (within < 0).all() else [within, None]
         for domains in tries:
             labelled = build_labelled(self.round_, taken, np.zeros(len(taken)), within=domains)
-            outcome = self._run_to_pack(labelled)
+            anywhere = domains is None and within is not None  # which may take long to refute
+            outcome = self._run_to_pack(labelled, PACKING if anywhere else 1.0)
             if outcome.values is not None:
                 return self.round_.graded(pack_tree(self.round_, labelled, outcome.values))
         return None
 
-    def _run_to_pack(self, built: NestedProgram | LabelledProgram) -> Outcome:
-        """Find any solution of a program, within a share of the time limit where time is over."""
+    def _run_to_pack(self, built: NestedProgram | LabelledProgram, share: float = 1.0) -> Outcome:
+        """Find any solution of a program, within a share of the time limit where time is over.
+
+        Parameters
+        ----------
+        built
+            The program.
+        share
+            Part of the time that is left in which it is to be found.
+        """
         watch, seconds = self.watch, self.watch.stop.seconds
         if seconds is not None and not watch.interrupted:
-            watch = Watch(Stop(seconds=max(watch.left, PACKING * seconds)))
+            watch = Watch(Stop(seconds=max(share * watch.left, PACKING * seconds)))
         outcome = run_mixed_integer(built.program, watch, gap=0.5)
         self.watch.interrupted |= watch.interrupted
         return outcome
