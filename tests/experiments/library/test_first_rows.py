@@ -15,6 +15,7 @@ from goodalloc.experiments.studies.library.first_rows import (
     POD_ROWS,
     TREE_ROWS,
     FirstRows,
+    SubmissionTask,
     rounds_with,
 )
 
@@ -23,12 +24,24 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from goodalloc.experiments.library.first_solvers import FirstSolver
+    from goodalloc.experiments.studies.framework.reproduction import Reproduction
+    from goodalloc.experiments.studies.library.first_rows import (
+        LibraryRow,
+    )
 
 #: Two rounds of each kind, and the first solvers that ran on them.
 KINDS = {
     "trees": (("tree-20x16-cold-2", "tree-40x16-cold-1"), TREE_SOLVERS, ("goodalloc", "best-fit")),
     "pods": (("openb-60x12-1", "openb-60x12-2"), POD_SOLVERS, ("goodalloc", "kinds", "fgd")),
 }
+
+
+def tasks_of(study: Reproduction[LibraryRow], plan: Plan) -> list[SubmissionTask]:
+    """The runs of a study, of which each is of one solver."""
+    tasks = study.tasks(plan)
+    found = [task for task in tasks if isinstance(task, SubmissionTask)]
+    assert len(found) == len(tasks)
+    return found
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -38,7 +51,7 @@ def test_solvers_run_on_rounds_of_a_kind(kind: str, tmp_path: Path) -> None:
     solvers: Mapping[str, FirstSolver] = {name: table[name] for name in wanted}
     some = FirstRows(kind, solvers, lambda: tuple(map(find_round, names)), seconds=20.0)
     study, plan = some.study("A few rounds"), Plan(tmp_path)
-    for task in study.tasks(plan):
+    for task in some.tasks(plan):
         task.run()
     rows = study.rows(plan)
     assert [(row.solver, row.round) for row in rows] == [
@@ -62,7 +75,7 @@ def test_a_quick_run_takes_the_smallest_rounds(tmp_path: Path) -> None:
         (POD_ROWS, rounds_with(feature="shares")),
         (LARGE_ROWS, rounds_with(large=True)),
     ):
-        quick, full = (study.tasks(Plan(tmp_path, quick=one)) for one in (True, False))
+        quick, full = (tasks_of(study, Plan(tmp_path, quick=one)) for one in (True, False))
         assert [len(task.rounds) for task in quick] == [4] * len(full)
         assert {task.rounds for task in full} == {tuple(one.name for one in whole)}
         assert {task.folder for task in quick}.isdisjoint(task.folder for task in full)

@@ -43,9 +43,10 @@ from tests.support.random_instances import random_pod_instance
 from tests.support.small_rounds import gpu_round, mode_round
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from goodalloc.experiments.library.first_solvers import FirstSolver
+    from goodalloc.solvers.interface.result import Answer
 
 #: Rounds without modes and with modes, small enough for every road.
 RECIPES = (
@@ -120,9 +121,8 @@ def test_every_first_solver_is_found_where_it_is_installed(
 
 @pytest.mark.parametrize("road", [pod_patterns, pod_kinds, solve_pods])
 @pytest.mark.parametrize("seed", range(5))
-def test_parts_of_the_road_of_pods_claim_what_holds(seed: int, road: object) -> None:
+def test_parts_of_the_road_of_pods_claim_what_holds(seed: int, road: Callable[..., Answer]) -> None:
     """Against the enumeration of all allocations."""
-    assert callable(road)
     instance = random_pod_instance(seed)
     optimum = solve_brute_force(instance, break_ties=False).bound
     found = solve(instance, lambda one: road(one, stop=Stop(seconds=20.0)))

@@ -27,7 +27,7 @@ from goodalloc.solvers.topology.exact_tree import solve_tree
 from goodalloc.solvers.topology.freed_domains import free_domains
 
 if TYPE_CHECKING:
-    from goodalloc.models.round.allocation import Allocation
+    from goodalloc.models.round.allocation import Allocation, Placement
     from goodalloc.models.support.array_types import Flags
 
 #: Two racks of two nodes of two GPUs.
@@ -138,8 +138,14 @@ def test_a_job_that_leaves_a_node_has_room_made_in_turn() -> None:
 
     def job(name: str, gpus: int, node: int | None = None) -> Job:
         placement = () if node is None else ((node, gpus),)
-        limits = {"min_replicas": gpus, "max_replicas": gpus}
-        return Job(name, speeds, placement=placement, age=3600.0, **limits)
+        return Job(
+            name,
+            speeds,
+            placement=placement,
+            min_replicas=gpus,
+            max_replicas=gpus,
+            age=3600.0,
+        )
 
     jobs = (job("a", 2, 0), job("b", 1, 1), job("c", 3, 2), job("whole", 4), job("d", 2, 1))
     instance = Instance(Cluster.uniform(nodes=3, gpus=4), jobs)
@@ -158,7 +164,8 @@ def test_what_a_relaxation_serves_of_recorded_kinds_of_gangs_is_placed(seed: int
         16,
         SpeedupTable(tuple(map(float, range(1, 5))), (0.0, *map(float, range(2, 9)))),
     )
-    jobs, node, left = [], 0, 4
+    jobs: list[tuple[int, Placement]] = []
+    node, left = 0, 4
     while node < nodes:
         gpus = int(random.choice([1, 2])) if left >= 2 else 1
         jobs.append((gpus, ((node, gpus),)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from goodalloc.data.topology import generate_on_tree
@@ -24,15 +26,22 @@ from goodalloc.solvers.topology.tree_roads import (
 from tests.support.few import few
 from tests.support.small_rounds import tiny_tree
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from goodalloc.models.topology import TopologyRound
+    from goodalloc.solvers.interface.result import Result
+
 #: Seeds of a test.
 BATCH = 20
 
 
 @pytest.mark.parametrize("road", [solve_by_node, solve_by_domain, solve_merged])
 @pytest.mark.parametrize("first", few(range(0, 200, BATCH), 1))
-def test_every_road_is_as_good_as_brute_force(first: int, road: object) -> None:
+def test_every_road_is_as_good_as_brute_force(
+    first: int, road: Callable[[TopologyRound], Result]
+) -> None:
     """On tiny trees of all kinds, for every power."""
-    assert callable(road)
     for seed in range(first, first + BATCH):
         round_ = tiny_tree(seed)
         _, best = topology_brute_force(round_)
@@ -43,9 +52,8 @@ def test_every_road_is_as_good_as_brute_force(first: int, road: object) -> None:
 
 
 @pytest.mark.parametrize("place", [place_best_fit, place_least_free, place_balanced])
-def test_placements_obey_the_tree_and_prove_nothing(place: object) -> None:
+def test_placements_obey_the_tree_and_prove_nothing(place: Callable[..., Result]) -> None:
     """They are at most the optimum."""
-    assert callable(place)
     round_ = generate_on_tree(3, nodes=16, jobs=24, gangs=0.2, uplink_jobs=1)
     result = place(round_, stop=Stop(seconds=30.0))
     assert result.allocation is not None
