@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +18,7 @@ from goodalloc.data.library.catalogue import (
     find_round,
     library_rounds,
 )
+from goodalloc.data.library.library_round import TREE
 from goodalloc.data.library.stored_files import file_of, read_compressed
 from goodalloc.experiments.library.common_ground import (
     NOTE,
@@ -79,8 +81,15 @@ def _flat(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
     return tuple(name for names in lists for name in names)
 
 
-def selected(arguments: argparse.Namespace) -> tuple[LibraryRound, ...]:
+def selected(arguments: argparse.Namespace, *, trees: bool = False) -> tuple[LibraryRound, ...]:
     """Return the rounds that the arguments select.
+
+    Parameters
+    ----------
+    arguments
+        The arguments.
+    trees
+        Whether rounds on trees are selected although nothing asks for them.
 
     Raises
     ------
@@ -97,11 +106,17 @@ def selected(arguments: argparse.Namespace) -> tuple[LibraryRound, ...]:
         arguments.open,
     )
     found = selection()
+    on_trees = replace(selection, features=(*selection.features, TREE))()
+    if trees:
+        found = tuple(one for one in library_rounds().values() if one in (*found, *on_trees))
     if arguments.core:
         core = {one.name for one in core_rounds()}
         found = tuple(one for one in found if one.name in core)
     if not found:
-        raise ValueError("Library: the options select no round together; expected at least one.")
+        there = "" if arguments.core or not on_trees else f" ({len(on_trees)} with --feature tree)"
+        raise ValueError(
+            f"Library: the options select no round together{there}; expected at least one."
+        )
     return found
 
 
@@ -205,6 +220,11 @@ def verify_rounds(arguments: argparse.Namespace) -> Outcome:
     """Check a submission, or the library itself; exit code 1 if something is refused."""
     if arguments.folder is None:
         return _verify_library(arguments)
+    if _selects(arguments):
+        raise ValueError(
+            f"Folder '{arguments.folder}': all of its runs are verified; expected no selection of "
+            "rounds beside it."
+        )
     from goodalloc.experiments.library.checks import checked_submission
 
     name, runs, checks = checked_submission(Path(arguments.folder))
@@ -288,9 +308,12 @@ def rank_rounds(arguments: argparse.Namespace) -> Outcome:
 
 
 def _chosen(arguments: argparse.Namespace) -> set[str]:
-    """Return the names of the rounds to rank on: all, those on trees too, without a selection."""
+    """Return the names of the rounds to rank on: all without a selection.
+
+    Of the given folders those on trees, too.
+    """
     if _selects(arguments):
-        return {one.name for one in selected(arguments)}
+        return {one.name for one in selected(arguments, trees=bool(arguments.folders))}
     return set(library_rounds())
 
 

@@ -52,7 +52,11 @@ def compared(
     more = [f"{name} ran {count}" for name, count in ran.items() if count > len(rounds)]
     if not more:
         return rounds, []
-    remedy = " (--beside none leaves out those that ship)" if stored else ""
+    left = {name for one in own for name in chosen & submissions[one].keys()} - set(rounds)
+    trees = any(find_round(name).on_tree for name in left)
+    remedies = ["--beside none leaves out those that ship"] if stored else []
+    remedies += ["--feature tree ranks those on trees"] if trees else []
+    remedy = f" ({', '.join(remedies)})" if remedies else ""
     return rounds, [
         f"Of the selected rounds {', '.join(more)}; ranked are the {len(rounds)} that all of them "
         f"ran{remedy}."

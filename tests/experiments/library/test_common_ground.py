@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goodalloc.data.library import core_rounds, find_round
+from goodalloc.data.library import core_rounds, find_round, library_rounds
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.library import (
     judge,
@@ -23,6 +23,7 @@ from goodalloc.experiments.library.actions import CORE_SECONDS
 from goodalloc.experiments.library.common_ground import at_least_limits, compared, limits_told
 from goodalloc.experiments.library.protocol import LATE_FACTOR, LATE_SECONDS, PENALTY
 from goodalloc.experiments.library.ranking import counted_seconds
+from goodalloc.experiments.library.stored_rows import STUDIES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -208,14 +209,33 @@ def test_a_newcomer_with_more_seconds_is_ranked_at_those_of_the_others(
 def test_rounds_that_what_ships_did_not_run_are_ranked_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The refusal says how; those on trees need no selection then, since they were run."""
+    """The refusal says how."""
+    shipped = {name for study in STUDIES for name in stored_submissions(study=study)["goodalloc"]}
+    other = next(one for one in library_rounds().values() if one.name not in shipped)
     folder = str(tmp_path / "mine")
-    words = ["--solver", ON_TREE, "--name", "mine", "--rounds", TREE, "--seconds", "5"]
+    words = ["--solver", "greedy", "--name", "mine", "--rounds", other.name, "--seconds", "5"]
     assert main(["library", "run", *words, "--out", folder]) == 0
     capsys.readouterr()
     assert main(["library", "rank", folder]) == 2
     assert "or --beside none, which ranks mine alone." in capsys.readouterr().err
     assert main(["library", "rank", folder, "--beside", "none"]) == 0
     assert "1 rounds that all of them ran" in capsys.readouterr().out
-    assert main(["library", "rank", folder, "--beside", "none", "--most-jobs", "50"]) == 2
+    assert main(["library", "rank", folder, "--beside", "none", "--class", "hard"]) == 2
     assert "expected one at least.\n" in capsys.readouterr().err
+
+
+def test_rounds_on_trees_that_were_run_are_ranked_without_being_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Beside what ships on trees, also where another option selects; beside the core by a hint."""
+    folder, core = str(tmp_path / "mine"), core_rounds()[0].name
+    words = ["--solver", ON_TREE, "--name", "mine", "--rounds", TREE, "--seconds", "5"]
+    assert main(["library", "run", *words, "--out", folder]) == 0
+    capsys.readouterr()
+    for options in ([], ["--most-jobs", "50"]):
+        assert main(["library", "rank", folder, *options]) == 0
+        assert "1 rounds that all of them ran" in capsys.readouterr().out
+    found = stored_submissions()
+    mixed = dict.fromkeys((core, TREE), found["goodalloc"][core])
+    _, told = compared(found | {"mine": mixed}, ["mine"], set(library_rounds()))
+    assert told[0].endswith("leaves out those that ship, --feature tree ranks those on trees).")

@@ -55,8 +55,25 @@ def test_the_solver_on_trees_of_the_document_is_ranked_beside_those_that_ship(
     assert "0 whose answer the checker refused in the run, 0 refused now" in capsys.readouterr().out
     assert main(["library", "rank", command[-1], "--json"]) == 0
     names = [row["solver"] for row in json.loads(capsys.readouterr().out)]
-    assert names.index("goodalloc") < names.index(f"{ON_TREES}:equal_shares")
+    (mine,) = [name for name in names if name.endswith(":equal_shares")]
+    assert names.index("goodalloc") < names.index(mine)
     assert {"merged", "domains", "best-fit"} < set(names)
+    assert main(["library", "rank", command[-1], "--class", "easy", "--json"]) == 0
+    assert {row["solver"] for row in json.loads(capsys.readouterr().out)} == set(names)
+    assert main(["library", "verify", command[-1], "--class", "easy"]) == 2
+    assert "all of its runs are verified; expected no selection" in capsys.readouterr().err
+
+
+def test_what_only_rounds_on_trees_have_is_found_by_a_hint(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Few solvers take them, so that they are selected on purpose."""
+    assert main(["library", "list", "--feature", "uplinks"]) == 2
+    said = capsys.readouterr().err
+    number = re.search(r"select no round together \((\d+) with --feature tree\)", said)
+    assert number is not None
+    assert main(["library", "list", "--feature", "uplinks,tree", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == int(number[1])
 
 
 def test_the_solver_of_the_document_answers_every_round_of_the_core(
