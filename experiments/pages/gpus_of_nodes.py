@@ -114,7 +114,10 @@ def round_page(
     else:
         instance, broken = round_, violations(round_, allocation)
     if broken:
-        raise ValueError(f"Instance '{instance.name}': {broken[0]}")
+        message = f"Instance '{instance.name}': {broken[0]}"
+        if allocation == instance.current:
+            message += " These are its present placements; --allocation shows others."
+        raise ValueError(message)
     changes = job_changes(instance, allocation)
     worth = gpu_worth(instance, allocation)
     facts = _facts(instance, allocation, changes, bound)

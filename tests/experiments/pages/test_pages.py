@@ -144,6 +144,10 @@ def test_allocations_that_break_a_rule_are_not_shown() -> None:
     instance = Instance(Cluster.uniform(1, 2), (Job("a"),), name="small")
     with pytest.raises(ValueError, match="Instance 'small'"):
         round_page(instance, Allocation.from_matrix([[5]]))
+    both = tuple(Job(name, placement=((0, 1), (1, 1))) for name in "ab")
+    shared = Instance(Cluster.uniform(2, 2), both, name="small")
+    with pytest.raises(ValueError, match="present placements; --allocation shows others"):
+        round_page(shared, shared.current)
 
 
 def test_bars_are_the_times_with_one_number_of_gpus() -> None:
