@@ -105,15 +105,16 @@ def selected(arguments: argparse.Namespace, *, trees: bool = False) -> tuple[Lib
         arguments.most_jobs,
         arguments.open,
     )
-    found = selection()
-    on_trees = replace(selection, features=(*selection.features, TREE))()
+    also_on_trees = replace(selection, features=(*selection.features, TREE))
+    names = {one.name for one in selection()}
     if trees:
-        found = tuple(one for one in library_rounds().values() if one in (*found, *on_trees))
+        names |= {one.name for one in also_on_trees()}
     if arguments.core:
-        core = {one.name for one in core_rounds()}
-        found = tuple(one for one in found if one.name in core)
+        names &= {one.name for one in core_rounds()}
+    found = tuple(one for one in library_rounds().values() if one.name in names)
     if not found:
-        there = "" if arguments.core or not on_trees else f" ({len(on_trees)} with --feature tree)"
+        more = 0 if arguments.core else len(also_on_trees())
+        there = f" ({more} with --feature tree)" if more else ""
         raise ValueError(
             f"Library: the options select no round together{there}; expected at least one."
         )

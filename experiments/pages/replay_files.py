@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from goodalloc.experiments.placements.gpus_held import Held
     from goodalloc.experiments.placements.placements_file import Change
 
-#: Files of a replay.
+#: Files of a replay; its description is that of `goodalloc.experiments.support.records`.
 JOBS, ROUNDS, SAMPLES, DESCRIPTION = "jobs.csv", "rounds.csv", "samples.csv", "replay.json"
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from goodalloc.solvers.interface.result import Result
     from goodalloc.solvers.power_mean.program_oracle import Task
 
-#: Seconds that Pyomo takes to build the node-indexed program, for each job and node.
+#: Estimate of the seconds in which Pyomo builds the node-indexed program, for each job and node.
 PLACE_SECONDS = 2e-4
 
 
@@ -90,7 +90,7 @@ def solve_by_domain(round_: TopologyRound, *, stop: Stop | None = None) -> Resul
 
 
 def solve_merged(round_: TopologyRound, *, stop: Stop | None = None) -> Result:
-    """Decide a round by merged domains and cores, beginning with what runs.
+    """Decide a round by merged domains and cores, beginning with nothing.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def solve_merged(round_: TopologyRound, *, stop: Stop | None = None) -> Result:
 def _solve(
     round_: TopologyRound, stop: Stop | None, kind: type[TreeOracle | NodeOracle], name: str
 ) -> Result:
-    """Decide a round by an oracle, beginning with what runs if the tree allows that."""
+    """Decide a round by an oracle, beginning with nothing."""
     watch = Watch(stop or Stop())
     leveled, choices = round_.leveled, topology_choices(round_)
     oracle = kind(leveled, choices, watch, round_=round_)

@@ -30,15 +30,6 @@ OPTIONS = ("--nodes", "1", "--steps", "5")
 ON_TREE = ("--nodes", "4", "--gpus-per-node", "1", "--tree", "standard")
 
 
-#: Jobs that all train the same, for fewer programmes to compile.
-ALIKE = """\
-name,time,application,num_replicas,batch_size
-a,0,ncf,2,32768
-b,10,ncf,1,32768
-c,61,ncf,1,32768
-"""
-
-
 def told_of(command: list[str]) -> Any:
     """What a command says as JSON."""
     with contextlib.redirect_stdout(io.StringIO()) as said:
@@ -316,15 +307,14 @@ def test_what_it_cannot_do_is_refused_in_one_sentence(
 
 
 def test_several_types_of_gpu_have_bound_and_schedule(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With shorter intervals, which are no worse."""
-    (tmp_path / "jobs.in.csv").write_text(ALIKE)
     groups = ["--group", "t4:1:4:t4", "--group", "a100:1:4:a100"]
     found = []
     for seconds in ("600", "60"):
         options = ["--steps", "5", "--json", "--price-interval", seconds, "--out", str(tmp_path)]
-        assert main(["hindsight", *groups, str(tmp_path / "jobs.in.csv"), *options]) == 0
+        assert main(["hindsight", *groups, str(day / "jobs.in.csv"), *options]) == 0
         found.append(json.loads(capsys.readouterr().out))
     coarse, fine = (one["bound_average_completion_s"] for one in found)
     assert 0.0 < coarse < fine <= found[1]["schedule_average_completion_s"]
@@ -334,8 +324,7 @@ def test_on_a_tree_no_replay_is_below_its_bounds(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Where islands are faster than the network; nothing is replayed with hindsight."""
-    lines = [line for line in JOBS.splitlines() if "ncf" not in line]
-    (tmp_path / "jobs.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "jobs.csv").write_text(JOBS)
     base = [str(tmp_path / "jobs.csv"), *ON_TREE]
     out = ["--out", str(tmp_path / "day"), "--json"]
     assert main(["hindsight", *base, "--steps", "5", *out]) == 0

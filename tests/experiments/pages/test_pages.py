@@ -18,6 +18,7 @@ from goodalloc.data.files import write_instance
 from goodalloc.data.library import find_round, library_rounds
 from goodalloc.experiments.library import Submission, judge, rank_page, run_submission
 from goodalloc.experiments.library.ranking_page import submission_page
+from goodalloc.experiments.pages import replay_files
 from goodalloc.experiments.pages.gap_profiles import (
     COLUMNS,
     gap_page,
@@ -40,6 +41,7 @@ from goodalloc.experiments.pages.page_parts import (
 from goodalloc.experiments.pages.replay_files import Replayed, read_replay
 from goodalloc.experiments.pages.view import view
 from goodalloc.experiments.placements.placements_file import Change
+from goodalloc.experiments.support import records
 from goodalloc.models import Allocation, Cluster, Instance, Job
 from goodalloc.solvers import solve
 from tests.support.few import few
@@ -137,6 +139,11 @@ def test_names_cannot_smuggle_markup_into_a_page() -> None:
     instance = Instance(Cluster.uniform(1, 2), (Job(evil, placement=((0, 1),)),), name=evil)
     text = round_page(instance, instance.current)
     assert "<script>alert(1)</script>" not in text
+
+
+def test_the_description_of_a_replay_is_read_where_replays_write_it() -> None:
+    """Pages name its file themselves."""
+    assert replay_files.DESCRIPTION == records.DESCRIPTION
 
 
 def test_allocations_that_break_a_rule_are_not_shown() -> None:

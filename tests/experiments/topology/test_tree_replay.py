@@ -75,7 +75,7 @@ ALONE = sorted(
 )
 
 
-@pytest.mark.parametrize("policy", few(ALONE, 4))
+@pytest.mark.parametrize("policy", few(ALONE, 8))
 def test_where_nothing_is_slowed_the_tree_changes_no_byte(policy: str, tmp_path: Path) -> None:
     replayed(tmp_path / "tree", policy, FLAT)
     ReplayTask(tmp_path / "none", policy, SHORT, SETTING, gaps=False).run()

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -30,13 +30,8 @@ from goodalloc.experiments.studies.parameter_servers.training_job import Trainin
 from goodalloc.experiments.support import extras
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-    from goodalloc.experiments.studies.parameter_servers.training_job import (
-        StartSeconds,
-        StepSeconds,
-    )
+from tests.support.few import few
 
 JOB = TrainingJob("convolutional", batch_size=10, learning_rate=0.02)
 
@@ -54,35 +49,6 @@ def train_alone(torch: Any, job: TrainingJob, steps: int) -> list[Any]:
         optimiser.step()
     velocity = [optimiser.state[p]["momentum_buffer"] for p in network.module.parameters()]
     return [network.parameters.numpy(), torch.cat([v.reshape(-1) for v in velocity]).numpy()]
-
-
-class Trained(NamedTuple):
-    """A training after four steps, and the folder of its state.
-
-    It is under way until a test ends it; seconds and state stay.
-    """
-
-    training: PsTraining
-    names: list[str]
-    start: StartSeconds
-    seconds: StepSeconds
-    folder: Path
-
-
-def four_steps(training: PsTraining, folder: Path) -> Trained:
-    """Make and save four steps."""
-    names = list(training.processes)
-    seconds = training.train(4)
-    training.save(folder)
-    return Trained(training, names, training.start, seconds, folder)
-
-
-@pytest.fixture(scope="module")
-def trained(torch: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
-    """Two servers and a worker."""
-    assert torch.get_num_threads() == 1
-    with PsTraining(JOB, 2, 1) as training:
-        yield four_steps(training, tmp_path_factory.mktemp("state"))
 
 
 def alive(process: int) -> bool:
@@ -103,37 +69,30 @@ def test_parts_make_up_the_whole_and_are_of_one_size(total: int, parts: int) -> 
     assert max(lengths) - min(lengths) <= 1
 
 
-def test_servers_and_workers_train_as_one_process_does(torch: Any, trained: Trained) -> None:
+@pytest.mark.parametrize(
+    ("servers", "workers"), [(2, 1), pytest.param(2, 3, marks=pytest.mark.slow)]
+)
+def test_servers_and_workers_train_as_one_process_does(
+    torch: Any, tmp_path: Path, servers: int, workers: int
+) -> None:
     """The same parameters and momentum after four steps, and after a restart with other numbers."""
-    check_state_and_restart(torch, trained, 1, 2)
-
-
-@pytest.mark.slow
-def test_several_workers_train_as_one_process_does(torch: Any, tmp_path: Path) -> None:
-    """The same of three workers, and of three servers."""
-    with PsTraining(JOB, 2, 3) as training:
-        found = four_steps(training, tmp_path)
+    with PsTraining(JOB, servers, workers) as training:
+        training.train(4)
+        training.save(tmp_path)
         training.stop()
-    check_state_and_restart(torch, found, 3, 2)
-
-
-def check_state_and_restart(torch: Any, trained: Trained, servers: int, workers: int) -> None:
-    """Compare with one process; others go on and stop."""
-    folder = trained.folder
-    found = read_checkpoint(folder)
+    found = read_checkpoint(tmp_path)
     assert (found.network, found.steps) == ("convolutional", 4)
     for ours, theirs in zip(found.numbers, train_alone(torch, JOB, 4), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
-    with PsTraining(JOB, servers, workers, folder) as training:
+    with PsTraining(JOB, workers, servers, tmp_path) as training:
         training.train(2)
         training.train(1)
-        training.save(folder)
-        training.stop()
-    assert len(list(folder.iterdir())) == 2
+        training.save(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
     with pytest.raises(ValueError, match="its processes have ended"):
         training.train(1)
     for ours, theirs in zip(
-        read_checkpoint(folder).numbers, train_alone(torch, JOB, 7), strict=True
+        read_checkpoint(tmp_path).numbers, train_alone(torch, JOB, 7), strict=True
     ):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
 
@@ -166,24 +125,14 @@ def test_the_same_seed_gives_the_same_network_and_data_and_leaves_the_other_seed
         assert not np.array_equal(one, other)
 
 
-def test_the_parts_of_a_step_are_not_negative_and_make_up_the_step(trained: Trained) -> None:
-    """Five parts of every step, well below a second; a start has four stages."""
-    assert trained.names == ["server 0", "server 1", "worker 0"]
-    check_parts(trained.start, trained.seconds, 4)
-
-
 @pytest.mark.usefixtures("torch")
-@pytest.mark.slow
-def test_the_parts_of_a_step_of_several_workers_make_it_up() -> None:
-    """The same of two workers of one server."""
+def test_the_parts_of_a_step_are_not_negative_and_make_up_the_step() -> None:
+    """Five parts of every step, well below a second; a start has four stages."""
     with PsTraining(TrainingJob("perceptron"), 1, 2) as training:
         assert list(training.processes) == ["server 0", "worker 0", "worker 1"]
-        check_parts(training.start, training.train(5), 5)
-
-
-def check_parts(start: StartSeconds, seconds: StepSeconds, steps: int) -> None:
-    """Parts of so many steps, and stages of a start."""
-    assert np.shape(seconds[:-1]) == (5, steps)
+        seconds = training.train(5)
+        start = training.start
+    assert np.shape(seconds[:-1]) == (5, 5)
     assert (np.array(seconds[:-1]) >= 0).all()
     np.testing.assert_allclose(seconds.total, np.sum(seconds[:-1], axis=0))
     assert (seconds.total < 1).all()
@@ -193,26 +142,16 @@ def check_parts(start: StartSeconds, seconds: StepSeconds, steps: int) -> None:
     assert start.processor > 0.1
 
 
-def test_a_killed_process_ends_all_others_with_one_sentence(trained: Trained) -> None:
-    """Before the steps are made; the sentence names the one that was killed."""
-    check_ends(trained.training, "server 1")
-
-
 @pytest.mark.usefixtures("torch")
-@pytest.mark.slow
-def test_a_killed_worker_ends_all_others_with_one_sentence() -> None:
-    """As a server does."""
+@pytest.mark.parametrize("victim", few(["server 1", "worker 0"], 1))
+def test_a_killed_process_ends_all_others_with_one_sentence(victim: str) -> None:
+    """Before the steps are made; the sentence names the one that was killed."""
     with PsTraining(JOB, 2, 1) as training:
         training.train(1)
-        check_ends(training, "worker 0")
-
-
-def check_ends(training: PsTraining, victim: str) -> None:
-    """Kill one of two servers and a worker."""
-    processes = training.processes
-    os.kill(processes[victim], signal.SIGKILL)
-    with pytest.raises(ChildProcessError) as raised:
-        training.train(1000)
+        processes = training.processes
+        os.kill(processes[victim], signal.SIGKILL)
+        with pytest.raises(ChildProcessError) as raised:
+            training.train(1000)
     assert str(raised.value) == (
         "Training with parameter servers (2) and workers (1): "
         f"{victim} ended with exit code -9 while training; all others were ended."

@@ -177,7 +177,7 @@ def test_adaptive_batches_are_compared_with_the_best_and_the_median_fixed_one(
     monkeypatch.setattr(adaptive_batch, "CONTENDERS", contenders)
     monkeypatch.setattr(adaptive_batch, "ADAPTIVE", ("goodput", "CABS"))
     monkeypatch.setattr(adaptive_batch, "PROFILED", (16, 256))
-    monkeypatch.setattr(adaptive_batch, "JOB", adaptive_batch.JOB._replace(target=2.1))
+    monkeypatch.setattr(adaptive_batch, "JOB", adaptive_batch.JOB._replace(target=2.0))
     plan = Plan(tmp_path, quick=True)
     tasks = ADAPTIVE_BATCH.tasks(plan)
     assert [task.folder for task in tasks[:6]] != [task.folder for task in tasks[6:]]
