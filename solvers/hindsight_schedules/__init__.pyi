@@ -1,5 +1,10 @@
 from .alpha_points import alpha_point_worths as alpha_point_worths
 from .alpha_points import end_chances as end_chances
+from .cheapest_schedules import CheapestSchedules as CheapestSchedules
+from .cheapest_schedules import LoneSchedules as LoneSchedules
+from .cheapest_schedules import of_nodes as of_nodes
 from .exact_windows import DecidedWindows as DecidedWindows
 from .exact_windows import WindowSearch as WindowSearch
 from .exact_windows import decide_windows as decide_windows
+from .mixtures import Mixture as Mixture
+from .mixtures import cheapest_mixture as cheapest_mixture

@@ -3,8 +3,9 @@
 Prices are searched as `goodalloc hindsight` does. At these prices the jobs' bounds are made
 tighter, one relaxation lifted at a time; the total is a bound whatever the prices are. And each job
 gets a schedule of its own that is as cheap as we find: no relaxation of the jobs' schedules that is
-lifted can add more, at these prices. What is left of the distance to the schedules that are found
-is due to the prices, and to jobs that share one fractional combination of schedules.
+lifted can add more, at these prices. A mixture of such schedules that has room on the GPUs tells
+the same of any prices, and what nodes of four GPUs would add to it. What is left of the distance to
+the schedules that are found is due to a job's one schedule in place of a mixture, and their search.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from goodalloc.solvers.hindsight.order_of_phases import ordered_job_bounds
 from goodalloc.solvers.hindsight.phase_windows import windowed_job_bounds
 from goodalloc.solvers.hindsight.round_prices import round_prices
 from goodalloc.solvers.hindsight.rounds_with_restarts import round_job_bounds
+from goodalloc.solvers.hindsight_schedules.mixtures import STEPS, cheapest_mixture
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,11 +52,16 @@ if TYPE_CHECKING:
 
 #: A quick search of prices, a further stage with finer intervals, and lines of the table.
 QUICK_SEARCH = (Stage(1200.0, (200.0, 60.0), 15), Stage(300.0, (40.0, 10.0), 15))
-FINER, LINES = Stage(150.0, (2.0,), 40), 12
+FINER, LINES = Stage(150.0, (2.0,), 40), 15
+
+#: Steps of a quick search of mixtures, shares of a round of those that change at any time (nearly:
+#: a third of a minute), and GPUs of a node.
+QUICK_STEPS, SHORTER, PER_NODE = 15, 3, 4
 
 #: What vouches for a value: the stand-alone checker, which proves it; that it is computed, a bound
-#: to rounding; or a schedule of every job alone, so that no bound at these prices is greater.
-CHECKED, COMPUTED, LIMIT = "checker", "computed", "limit"
+#: to rounding; a schedule of every job alone, so that no bound at these prices is greater; or a
+#: mixture of schedules, so that no bound at any prices is.
+CHECKED, COMPUTED, LIMIT, MIXTURE = "checker", "computed", "limit", "mixture"
 
 
 class RelaxationRow(NamedTuple):
@@ -67,9 +74,9 @@ class RelaxationRow(NamedTuple):
     lifted
         The relaxation, or relaxations.
     vouched
-        What vouches for it: `CHECKED`, `COMPUTED` or `LIMIT`.
+        What vouches for it: `CHECKED`, `COMPUTED`, `LIMIT` or `MIXTURE`.
     bound_average_completion_s
-        The bound; with `LIMIT` what no bound at these prices exceeds.
+        The bound; with `LIMIT` what no bound at these prices exceeds, with `MIXTURE` none at any.
     gain_percent
         What it adds to the bound of the search, in per cent.
     seconds
@@ -87,7 +94,11 @@ class RelaxationRow(NamedTuple):
 
 
 def lifted_bounds(
-    problem: OfflineProblem, rounds: Rounds, search: tuple[Stage, ...], finer: Stage
+    problem: OfflineProblem,
+    rounds: Rounds,
+    search: tuple[Stage, ...],
+    finer: Stage,
+    steps: int = STEPS,
 ) -> Iterator[tuple[str, str, float, float]]:
     """Yield what is lifted, what vouches for it, the bound and its seconds.
 
@@ -101,6 +112,8 @@ def lifted_bounds(
         Stages of the search of prices.
     finer
         A further stage, with finer intervals.
+    steps
+        Most steps of the search of a mixture.
     """
     clock = _Clock()
     bound = hindsight_bound(problem, search)
@@ -135,6 +148,14 @@ def lifted_bounds(
     ):
         value = _total(bound, lone_job_costs(problem, free, **kept))
         yield name, LIMIT, value, clock.seconds()
+    short = replace(free_changes, seconds=rounds.seconds / SHORTER)
+    for name, own, first, per_node in (
+        ("all but rounds and restarts, any prices", short, free.prices, None),
+        ("all, any prices", rounds, prices, None),
+        ("all and nodes, any prices", rounds, prices, PER_NODE),
+    ):
+        mixture = cheapest_mixture(problem, own, free.edges, first, per_node=per_node, steps=steps)
+        yield name, MIXTURE, mixture.value, clock.seconds()
 
 
 class _Clock:
@@ -181,7 +202,7 @@ class RelaxationTask(RecordedTask):
         """Return all inputs that the record depends on."""
         return {
             "format": "goodalloc-relaxations",
-            "version": 3,
+            "version": 4,
             "library": library_version(),
             "workload": [list(astuple(job)) for job in self.workload],
             "traces": traces_digest(self.traces),
@@ -194,8 +215,8 @@ class RelaxationTask(RecordedTask):
         rows: Rows = []
         problem = replayed_problem(self.workload, applications, setting)
         rounds = rounds_of_replay(problem, applications, setting)
-        search = QUICK_SEARCH if self.quick else STAGES
-        for name, vouched, value, seconds in lifted_bounds(problem, rounds, search, FINER):
+        search, steps = (QUICK_SEARCH, QUICK_STEPS) if self.quick else (STAGES, STEPS)
+        for name, vouched, value, seconds in lifted_bounds(problem, rounds, search, FINER, steps):
             base = base or value
             rows.append(
                 {
@@ -229,7 +250,7 @@ def _plot(_: Plan, rows: list[RelaxationRow]) -> Figure:
     """Draw the gains, and the limits, of every workload."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8.0, 4.2), layout="constrained")
+    figure = Figure(figsize=(8.0, 5.0), layout="constrained")
     ax = figure.subplots()
     names, numbers = (
         [*dict.fromkeys(getattr(row, field) for row in rows)] for field in ("lifted", "workload")
@@ -245,10 +266,10 @@ def _plot(_: Plan, rows: list[RelaxationRow]) -> Figure:
             label=f"workload {number}",
         )
         for bar, row in zip(bars, own, strict=True):
-            bar.set_alpha(0.4 if row.vouched == LIMIT else 1.0)
+            bar.set_alpha(0.4 if row.vouched in (LIMIT, MIXTURE) else 1.0)
     ax.set_yticks(range(len(names)), names, fontsize="small")
     ax.invert_yaxis()
-    ax.set_xlabel("gain over the bound of the search (%); pale: at most so much, at its prices")
+    ax.set_xlabel("gain over the bound of the search (%); pale: at most so much")
     ax.legend(frameon=False, fontsize="small")
     open_axes(ax)
     return figure

@@ -11,6 +11,7 @@ from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.studies.hindsight.relaxations import (
     LIMIT,
     LINES,
+    MIXTURE,
     RELAXATIONS,
     RelaxationRow,
     lifted_bounds,
@@ -30,16 +31,21 @@ def test_what_is_lifted_adds_something_and_no_more_than_its_limit(tmp_path: Path
     jobs = tuple(replace(job, begin=job.begin + 2.0) for job in drawn.jobs)
     problem = replace(drawn, jobs=jobs)
     rounds = Rounds(UNIT, {training.name: 2.0 for training in problem.trainings})
-    found = [*lifted_bounds(problem, rounds, search, finer)]
+    found = [*lifted_bounds(problem, rounds, search, finer, 30)]
     assert len(found) == LINES
     names = [name for name, *_ in found]
     assert len(set(names)) == LINES
     limits = [value for _, vouched, value, _ in found if vouched == LIMIT]
     for name, vouched, value, _ in found:
         assert value >= found[0][2] * (1 - 1e-4)
-        if vouched != LIMIT and not name.startswith(("intervals", "the same")):
+        if vouched not in (LIMIT, MIXTURE) and not name.startswith(("intervals", "the same")):
             assert value <= limits[2 * ("rounds" in name)] * (1 + 1e-9)
     assert limits == pytest.approx(sorted(limits), rel=1e-2)
+    proved = {name: value for name, _, value, _ in found}
+    any_prices, pooled, on_nodes = (value for _, vouched, value, _ in found if vouched == MIXTURE)
+    assert max(proved["order of phases, family of multipliers"], limits[0]) <= any_prices * 1.02
+    assert proved["the same, by prices of its own"] <= pooled * (1 + 1e-9)
+    assert pooled <= on_nodes * 1.01
     rows = [
         RelaxationRow(6, 3, name, vouched, value, 100 * (value / found[0][2] - 1), seconds)
         for name, vouched, value, seconds in found

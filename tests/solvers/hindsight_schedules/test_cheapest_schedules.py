@@ -1,0 +1,91 @@
+"""Cheapest schedules of jobs alone in rounds: real ones, and no dearer than they have to be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goodalloc.models.hindsight.offline_problem import (
+    OfflineJob,
+    OfflineProblem,
+    Supply,
+    Training,
+)
+from goodalloc.models.hindsight.rounds import Rounds
+from goodalloc.solvers.hindsight_schedules.cheapest_schedules import CheapestSchedules, of_nodes
+from tests.support.hindsight.lone_rounds import cheapest_by_enumeration, drawn_in_rounds
+
+
+def excesses(seed: int) -> list[float]:
+    """By what part the schedules of drawn jobs are dearer than the cheapest by enumeration."""
+    problem, bound, rounds = drawn_in_rounds(seed)
+    found = CheapestSchedules(problem, rounds, bound.edges).at(bound.prices)
+    paid = found.costs + (found.taken * bound.prices).sum(axis=(1, 2))
+    least = [cheapest_by_enumeration(problem, bound.prices, rounds, job) for job in problem.jobs]
+    return [float(one) for one in paid / np.array(least) - 1.0]
+
+
+def test_schedules_are_as_cheap_as_the_cheapest_sequence_of_gpus() -> None:
+    """Never cheaper, as they would be if progress or GPUs were lost; on most jobs the same."""
+    found = [excess for seed in range(12) for excess in excesses(seed)]
+    assert min(found) > -1e-9
+    assert np.mean([excess < 1e-9 for excess in found]) > 0.6
+    assert max(found) < 0.15
+
+
+def test_a_job_pays_for_its_first_start_and_for_changes() -> None:
+    """It holds GPUs in its first round while it waits, and takes all that cost nothing."""
+    training = Training("one", np.array([90.0]), np.array([1.0, 2.0]), np.array([[[1.0, 1.5]]]))
+    jobs = (OfflineJob("a", "one", 5.0, 50.0),)
+    problem = OfflineProblem((training,), jobs, Supply.constant({"t4": 2.0}))
+    edges = np.array([0.0, 60.0, 120.0, 600.0])
+    found = CheapestSchedules(problem, Rounds(60.0, {"one": 30.0}), edges).at(np.zeros((3, 1)))
+    assert found.costs.tolist() == [pytest.approx(50.0 + 90.0 / 1.5 - 5.0)]
+    assert found.taken[0, :, 0].tolist() == pytest.approx([120.0, 100.0, 0.0])
+
+
+def test_a_job_that_gpus_are_too_dear_for_ends_with_the_prices() -> None:
+    """It takes none of them."""
+    training = Training("one", np.array([90.0]), np.array([1.0]), np.array([[[1.0]]]))
+    problem = OfflineProblem(
+        (training,), (OfflineJob("a", "one", 0.0, 0.0),), Supply.constant({"t4": 2.0})
+    )
+    cheapest = CheapestSchedules(problem, Rounds(60.0, {"one": 0.0}), np.array([0.0, 600.0]))
+    dear = np.full((1, 1), 100.0)
+    assert cheapest.at(dear).costs.tolist() == cheapest.idle(dear).costs.tolist() == [600.0]
+    assert not cheapest.at(dear).taken.any()
+
+
+@given(
+    st.integers(1, 9).flatmap(
+        lambda per_node: st.tuples(
+            st.just(per_node),
+            st.lists(st.lists(st.integers(1, per_node), max_size=per_node), max_size=8),
+            st.integers(0, 3),
+        )
+    )
+)
+def test_jobs_on_as_few_nodes_as_they_can_be_take_no_more_gpus_of_nodes_than_there_are(
+    drawn: tuple[int, list[list[int]], int],
+) -> None:
+    """Pieces of jobs on each node, beside whole nodes of the first of them."""
+    per_node, drawn_nodes, whole = drawn
+    nodes = [
+        [piece for piece, so_far in zip(node, np.cumsum(node), strict=True) if so_far <= per_node]
+        for node in drawn_nodes
+    ]
+    jobs = [piece for node in nodes for piece in node]
+    number = len(nodes)
+    if jobs:
+        jobs[0] += whole * per_node
+        number += whole
+    assert of_nodes(np.array(jobs, dtype=float), per_node).sum() <= per_node * number
+
+
+def test_a_restart_that_is_not_told_is_refused() -> None:
+    """By the name of the training."""
+    problem, bound, _ = drawn_in_rounds(0)
+    with pytest.raises(ValueError, match="training 'one' has no restart"):
+        CheapestSchedules(problem, Rounds(10.0, {"two": 3.0}), bound.edges)
