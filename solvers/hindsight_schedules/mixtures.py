@@ -58,7 +58,7 @@ CENTRED = 0.85
 AROUND = (1.0, 0.5, 0.7, 0.85, 1.2, 1.5, 2.0)
 
 #: Distance of (1) and (2), in (1), at which both are as good as equal.
-CLOSE = 1e-3
+CLOSE = 2e-3
 
 #: Most steps, in each of which every job gets a schedule.
 STEPS = 100

@@ -54,9 +54,9 @@ if TYPE_CHECKING:
 QUICK_SEARCH = (Stage(1200.0, (200.0, 60.0), 15), Stage(300.0, (40.0, 10.0), 15))
 FINER, LINES = Stage(150.0, (2.0,), 40), 15
 
-#: Steps of a quick search of mixtures, shares of a round of those that change at any time (nearly:
-#: a third of a minute), and GPUs of a node.
-QUICK_STEPS, SHORTER, PER_NODE = 15, 3, 4
+#: Steps of a quick search of mixtures, parts of a round after which schedules may change that could
+#: do so at any time, and GPUs of a node.
+QUICK_STEPS, SHORTER, PER_NODE = 15, 2, 4
 
 #: What vouches for a value: the stand-alone checker, which proves it; that it is computed, a bound
 #: to rounding; a schedule of every job alone, so that no bound at these prices is greater; or a
