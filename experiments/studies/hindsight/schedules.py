@@ -2,7 +2,8 @@ r"""Ways to an ideal schedule with hindsight, one after the other, above the bou
 
 Rules of thumb, the multipliers of the bound, and the alpha-points of the fractional solution that
 stands behind it are worths by which a schedule is made; local search improves them, and windows of
-what it finds are decided exactly. Beside them: how much of the fractional solution nodes of four
+what it finds are decided exactly. By the same worths a day is planned on the nodes, with rounds and
+restarts, and replayed, but for windows: they are of one ideal schedule. Beside them: how much of the fractional solution nodes of four
 GPUs could not hold, since no bound counts nodes. There a job on *k* GPUs has a piece of
 :math:`k \bmod 4` GPUs besides its whole nodes; pieces of three leave a GPU each, which only pieces
 of one can take. With :math:`n_3` and :math:`n_1` of them, :math:`\max(n_3 - n_1, 0)` GPUs are lost.
@@ -20,6 +21,7 @@ from goodalloc.data.applications.truth import applications_of
 from goodalloc.data.documents.traces_digest import traces_digest
 from goodalloc.experiments.hindsight.bound_file import bound_document
 from goodalloc.experiments.hindsight.day import require_feasible
+from goodalloc.experiments.hindsight.placed_replay import HOLDS, Planner
 from goodalloc.experiments.hindsight.problem_of_replay import replayed_problem
 from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.reporting.axes import open_axes
@@ -96,6 +98,8 @@ class ScheduleRow(NamedTuple):
         How the schedule was made, one of `WAYS`.
     average_completion_s, above_bound_percent
         Its average completion time, and by how much that is above the bound.
+    replayed_s
+        Average completion time of the replay by the same worths; None of windows.
     seconds
         Processor seconds of this way, on top of those before it that it needs.
     solved, unsolved, improved
@@ -110,6 +114,7 @@ class ScheduleRow(NamedTuple):
     way: str
     average_completion_s: float
     above_bound_percent: float
+    replayed_s: float | None
     seconds: float
     solved: int
     unsolved: int
@@ -118,10 +123,11 @@ class ScheduleRow(NamedTuple):
 
 
 class Made(NamedTuple):
-    """Schedule that was made in one way; see `ScheduleRow`."""
+    """Schedule that was made in one way, by worths but for windows; see `ScheduleRow`."""
 
     way: str
     value: float
+    worths: Worths | None = None
     solved: int = 0
     unsolved: int = 0
     improved: int = 0
@@ -155,26 +161,29 @@ def schedules_by_way(
         completion = scheduler.run(worths, segments)
         return _checked(problem, segments, completion)
 
+    def made(way: str, worths: Worths) -> Made:
+        return Made(way, value(worths), worths)
+
     rules = (rule_of_thumb(problem, second, power) for second in SECONDS for power in POWERS)
-    yield Made(RULES, min(map(value, rules)))
+    yield made(RULES, min(rules, key=value))
     own = [
         bound.multipliers[job.training].values[max(pattern, 0)]
         for job, pattern in zip(problem.jobs, bound.patterns, strict=True)
     ]
-    yield Made(MULTIPLIERS, value(own))
+    yield made(MULTIPLIERS, own)
     points = alpha_point_worths(problem, bound)
-    yield Made(ALPHA_POINTS, value(points))
+    yield made(ALPHA_POINTS, points)
     stop = Stop(iterations=steps)
     found = find_schedule(problem, bound, stop=stop)
-    yield Made(SEARCH, value(found.worth))
-    yield Made(FROM_ALPHA, value(best_worths(problem, scheduler.run, [points], stop=stop)))
+    yield made(SEARCH, found.worth)
+    yield made(FROM_ALPHA, best_worths(problem, scheduler.run, [points], stop=stop))
     decided = [DecidedWindows(found.segments, found.completion, 0, 0, 0)]
     for search in windows:
         stop = Stop(seconds=WINDOW_SECONDS)
         decided.append(decide_windows(problem, decided[-1].segments, search, stop=stop))
     last = _checked(problem, decided[-1].segments, decided[-1].completion)
     solved, unsolved, improved = (sum(counts) for counts in list(zip(*decided, strict=True))[2:])
-    yield Made(EXACT, last, solved, unsolved, improved)
+    yield Made(EXACT, last, None, solved, unsolved, improved)
 
 
 def _checked(problem: OfflineProblem, segments: OfflineSchedule, completion: Floats) -> float:
@@ -182,6 +191,22 @@ def _checked(problem: OfflineProblem, segments: OfflineSchedule, completion: Flo
     schedule = HindsightSchedule(problem.total(completion), completion, segments, (), ())
     require_feasible(problem, schedule)
     return schedule.value
+
+
+def replayed_value(problem: OfflineProblem, planner: Planner, worths: Worths) -> float:
+    """Return the objective of a replay by worths, whose allocations are expected to last the best.
+
+    Parameters
+    ----------
+    problem
+        The problem.
+    planner
+        Plans and replays of its workload.
+    worths
+        Worth of a unit of progress in each phase, for every job.
+    """
+    hold = min(HOLDS, key=lambda one: problem.total(planner.scheduler(one).run(worths)))
+    return problem.total(planner.replayed(worths, hold, lambda _share: None))
 
 
 def lost_to_nodes(problem: OfflineProblem, bound: HindsightBound) -> float:
@@ -235,7 +260,7 @@ class ScheduleTask(RecordedTask):
         """Return all inputs that the record depends on."""
         return {
             "format": "goodalloc-hindsight-schedules",
-            "version": 2,
+            "version": 3,
             "library": library_version(),
             "workload": [list(astuple(job)) for job in self.workload],
             "traces": traces_digest(self.traces),
@@ -244,7 +269,9 @@ class ScheduleTask(RecordedTask):
 
     def work(self, report: Report) -> Rows:
         """Bound the workload, and make its schedules."""
-        problem = replayed_problem(self.workload, applications_of(self.traces), Setting())
+        setting, applications = Setting(), applications_of(self.traces)
+        problem = replayed_problem(self.workload, applications, setting)
+        planner = Planner(problem, self.workload, applications, setting)
         bound = hindsight_bound(problem, STAGES[:1] if self.quick else STAGES)
         # multipliers of each job's own prove more, and are worse worths
         proved = float(bound_document(problem, with_free_multipliers(problem, bound))["bound"])
@@ -253,13 +280,16 @@ class ScheduleTask(RecordedTask):
         rows: Rows = []
         begin = time.process_time()
         for made in schedules_by_way(problem, bound, steps, windows):
-            before, begin = begin, time.process_time()
+            spent = time.process_time() - begin
+            worths = made.worths
+            replayed = None if worths is None else replayed_value(problem, planner, worths)
             rows.append(
                 {
                     "way": made.way,
                     "average_completion_s": rounded(made.value, 8),
                     "above_bound_percent": round(100.0 * (made.value / proved - 1.0), 4),
-                    "seconds": round(begin - before, 2),
+                    "replayed_s": None if replayed is None else rounded(replayed, 8),
+                    "seconds": round(spent, 2),
                     "solved": made.solved,
                     "unsolved": made.unsolved,
                     "improved": made.improved,
@@ -267,6 +297,7 @@ class ScheduleTask(RecordedTask):
                 }
             )
             report(len(rows) / len(WAYS))
+            begin = time.process_time()
         return rows
 
 

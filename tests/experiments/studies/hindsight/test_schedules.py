@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from goodalloc.data.applications.application import profiled_applications
+from goodalloc.data.workloads.generator import draw_workload
+from goodalloc.experiments.hindsight.placed_replay import HOLDS, Planner
+from goodalloc.experiments.hindsight.problem_of_replay import replayed_problem
+from goodalloc.experiments.replay.replay_conditions import Setting
 from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.studies.hindsight.schedules import (
     SCHEDULES,
     WAYS,
     ScheduleRow,
     lost_to_nodes,
+    replayed_value,
     schedules_by_way,
 )
 from goodalloc.models.hindsight.offline_problem import (
@@ -21,7 +27,9 @@ from goodalloc.models.hindsight.offline_problem import (
     Supply,
     Training,
 )
+from goodalloc.models.round.cluster import Cluster
 from goodalloc.solvers.hindsight.best_prices import Stage, hindsight_bound
+from goodalloc.solvers.hindsight.schedule_search import rule_of_thumb
 from goodalloc.solvers.hindsight_schedules.exact_windows import WindowSearch
 from tests.support.hindsight.tiny_traces import UNIT, tiny_trace
 
@@ -42,12 +50,30 @@ def test_every_way_makes_a_schedule_above_the_bound(tmp_path: Path) -> None:
     assert from_alpha <= points
     assert exact <= search
     assert made[-1].solved + made[-1].unsolved <= 2
+    assert [one.way for one in made if one.worths is None] == [WAYS[-1]]
     rows = [
-        ScheduleRow(6, 3, one.way, one.value, 100 * (one.value / bound.value - 1), 1.0, 0, 0, 0, 0)
+        ScheduleRow(
+            6, 3, one.way, one.value, 100 * (one.value / bound.value - 1), None, 1.0, 0, 0, 0, 0
+        )
         for one in made
     ]
     SCHEDULES.plot(Plan(tmp_path), rows).savefig(tmp_path / "ways.png")
     assert (tmp_path / "ways.png").stat().st_size > 10_000
+
+
+def test_the_worths_of_a_schedule_are_replayed_as_the_best_of_their_plans() -> None:
+    """Of those by any time that allocations are to last; above the bound on schedules."""
+    applications, setting = profiled_applications(), Setting(Cluster.uniform(2, 4))
+    drawn = draw_workload(3, jobs=60)
+    jobs = tuple(job for job in drawn if job.application in {"ncf", "cifar10"})[:8]
+    problem = replayed_problem(jobs, applications, setting)
+    planner = Planner(problem, jobs, applications, setting)
+    worths = rule_of_thumb(problem, 3.0, 0.5)
+    plans = [problem.total(planner.scheduler(hold).run(worths)) for hold in HOLDS]
+    found = replayed_value(problem, planner, worths)
+    assert found == pytest.approx(min(plans))
+    assert len(set(plans)) > 1
+    assert found > hindsight_bound(problem, (Stage(300.0, (10.0,), 20),)).value
 
 
 @pytest.mark.parametrize(
