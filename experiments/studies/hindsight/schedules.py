@@ -3,10 +3,11 @@ r"""Ways to an ideal schedule with hindsight, one after the other, above the bou
 Rules of thumb, the multipliers of the bound, and the alpha-points of the fractional solution that
 stands behind it are worths by which a schedule is made; local search improves them, and windows of
 what it finds are decided exactly. By the same worths a day is planned on the nodes, with rounds and
-restarts, and replayed, but for windows: they are of one ideal schedule. Beside them: how much of the fractional solution nodes of four
-GPUs could not hold, since no bound counts nodes. There a job on *k* GPUs has a piece of
-:math:`k \bmod 4` GPUs besides its whole nodes; pieces of three leave a GPU each, which only pieces
-of one can take. With :math:`n_3` and :math:`n_1` of them, :math:`\max(n_3 - n_1, 0)` GPUs are lost.
+restarts, and replayed, but for windows: they are of one ideal schedule. Beside them: how much of
+the fractional solution nodes of four GPUs could not hold, since no bound counts nodes. There a job
+on *k* GPUs has a piece of :math:`k \bmod 4` GPUs besides its whole nodes; pieces of three leave a
+GPU each, which only pieces of one can take. With :math:`n_3` and :math:`n_1` of them,
+:math:`\max(n_3 - n_1, 0)` GPUs are lost.
 """
 
 from __future__ import annotations
