@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from goodalloc.models.support.validation import real_array, require_count
 from goodalloc.solvers.hindsight.rounds_with_restarts import RoundOptions, nodes_of
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class CheapestSchedules:
     Raises
     ------
     ValueError
-        If no restart is told for a training.
+        If no restart is told for a training, the edges do not ascend from 0, or a node has no GPU.
 
     Examples
     --------
@@ -112,6 +113,16 @@ class CheapestSchedules:
         *,
         per_node: int | None = None,
     ) -> None:
+        edges = real_array("Schedules: edges", edges)
+        ascend = edges.ndim == 1 and edges.size > 1 and not edges[0] and np.isfinite(edges[-1])
+        if not ascend or not (np.diff(edges) > 0).all():
+            raise ValueError(
+                f"Schedules: edges are {edges.tolist()}; expected finite numbers that ascend from "
+                "0, two at least."
+            )
+        if per_node is not None:
+            require_count("Schedules: GPUs of a node", per_node, 1)
+        self._shape = edges.size - 1, len(problem.supply.types) * (1 if per_node is None else 2)
         kinds: dict[tuple[str, float], list[int]] = {}
         for row, job in enumerate(problem.jobs):
             kinds.setdefault((job.training, job.weight), []).append(row)
@@ -132,29 +143,38 @@ class CheapestSchedules:
         prices
             Price of a GPU-second of every type, and then of the GPUs of nodes of every type, in
             every interval.
+
+        Raises
+        ------
+        ValueError
+            If a price is missing, negative or not finite.
         """
         import jax
 
-        ends, taken = np.empty(len(self._jobs)), np.empty((len(self._jobs), *prices.shape))
+        prices = real_array("Schedules: prices", prices, self._shape)
+        right = np.isfinite(prices) & (prices >= 0)
+        if not right.all():
+            raise ValueError(
+                f"Schedules: a price is {prices[~right][0]:g}; expected finite numbers from 0."
+            )
+        ends, taken = np.empty(len(self._jobs)), np.empty((len(self._jobs), *self._shape))
         with jax.enable_x64(True):
             for rows, programme in self._programmes:
                 found = _compiled()(prices, programme, self._clock)
                 ends[rows], taken[rows] = (np.asarray(each) for each in found)
+        return LoneSchedules(self._costs(ends), taken)
+
+    def idle(self) -> LoneSchedules:
+        """Return schedules without GPUs: at the least what a job pays that does not end in time."""
+        costs = self._costs(np.full(len(self._jobs), self._last))
+        return LoneSchedules(costs, np.zeros((costs.size, *self._shape)))
+
+    def _costs(self, ends: Float[Floats, " jobs"]) -> Float[Floats, " jobs"]:
+        """Return the weighted completion times; none is before the release of a job."""
         weights, releases = (
             np.array([getattr(job, field) for job in self._jobs]) for field in ("weight", "release")
         )
-        return LoneSchedules(weights * (ends - releases), taken)
-
-    def idle(self, prices: Float[Floats, "intervals prices"]) -> LoneSchedules:
-        """Return schedules without GPUs: at the least what a job pays that does not end in time.
-
-        Parameters
-        ----------
-        prices
-            Prices, for the number of intervals.
-        """
-        costs = [job.weight * (self._last - job.release) for job in self._jobs]
-        return LoneSchedules(np.array(costs), np.zeros((len(costs), *prices.shape)))
+        return np.asarray(weights * np.maximum(ends - releases, 0.0))
 
 
 def of_nodes(gpus: Float[Floats, " options"], per_node: int) -> Float[Floats, " options"]:

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 import highspy
 import numpy as np
 
-from goodalloc.models.support.validation import require_count, require_number
+from goodalloc.models.support.validation import real_array, require_count, require_number
 from goodalloc.solvers.hindsight_schedules.cheapest_schedules import CheapestSchedules
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
@@ -131,7 +131,8 @@ def cheapest_mixture(
     Raises
     ------
     ValueError
-        If no restart is told for a training, or a number makes no sense.
+        If no restart is told for a training, the edges do not ascend from 0, a price is missing,
+        negative or not finite, or another number makes no sense.
 
     Examples
     --------
@@ -148,13 +149,14 @@ def cheapest_mixture(
     """
     require_count("Mixture: steps", steps, 1)
     require_number("Mixture: close", close, minimum=0.0)
-    if per_node is not None:
-        require_count("Mixture: GPUs of a node", per_node, 1)
-        prices = np.concatenate([prices, np.zeros_like(prices)], axis=1)
+    watch = Watch(stop)
+    cheapest = CheapestSchedules(problem, rounds, edges, per_node=per_node)
     there = problem.supply.mean(edges) * np.diff(edges)[:, None]
-    there = np.tile(there, (1, prices.shape[1] // there.shape[1]))
-    cheapest, watch = CheapestSchedules(problem, rounds, edges, per_node=per_node), Watch(stop)
-    program, idle = _Program(there, watch), cheapest.idle(prices)
+    prices = real_array("Mixture: prices", prices, there.shape)
+    if per_node is not None:
+        there = np.concatenate([there, there], axis=1)
+        prices = np.concatenate([prices, np.zeros_like(prices)], axis=1)
+    program, idle = _Program(there, watch), cheapest.idle()
     program.add(idle)
     value, priced, best = float(idle.costs.sum()), -np.inf, prices
     step, tried = 0, [factor * prices for factor in AROUND]

@@ -54,7 +54,7 @@ def test_a_job_that_gpus_are_too_dear_for_ends_with_the_prices() -> None:
     )
     cheapest = CheapestSchedules(problem, Rounds(60.0, {"one": 0.0}), np.array([0.0, 600.0]))
     dear = np.full((1, 1), 100.0)
-    assert cheapest.at(dear).costs.tolist() == cheapest.idle(dear).costs.tolist() == [600.0]
+    assert cheapest.at(dear).costs.tolist() == cheapest.idle().costs.tolist() == [600.0]
     assert not cheapest.at(dear).taken.any()
 
 
@@ -89,3 +89,45 @@ def test_a_restart_that_is_not_told_is_refused() -> None:
     problem, bound, _ = drawn_in_rounds(0)
     with pytest.raises(ValueError, match="training 'one' has no restart"):
         CheapestSchedules(problem, Rounds(10.0, {"two": 3.0}), bound.edges)
+
+
+@pytest.mark.parametrize(
+    "edges", [[0.0], [1.0, 2.0], [0.0, 60.0, 60.0], [0.0, float("inf")], [0.0, float("nan"), 60.0]]
+)
+def test_edges_that_do_not_ascend_from_nothing_are_refused(edges: list[float]) -> None:
+    """Told as they are."""
+    problem, _, rounds = drawn_in_rounds(0)
+    with pytest.raises(ValueError, match=r"Schedules: edges are .*; expected finite numbers"):
+        CheapestSchedules(problem, rounds, np.array(edges))
+
+
+@pytest.mark.parametrize(
+    ("prices", "sentence"),
+    [
+        (np.zeros(3), "Schedules: prices have shape"),
+        (np.zeros((3, 2)), "Schedules: prices have shape"),
+        (np.full((3, 1), -1.0), "Schedules: a price is -1; expected finite numbers from 0"),
+        (np.full((3, 1), np.nan), "Schedules: a price is nan"),
+        (np.full((3, 1), np.inf), "Schedules: a price is inf"),
+    ],
+)
+def test_prices_that_make_no_sense_are_refused(prices: np.ndarray, sentence: str) -> None:
+    """By their shape, or the first that is wrong."""
+    training = Training("one", np.array([90.0]), np.array([1.0]), np.array([[[1.0]]]))
+    problem = OfflineProblem(
+        (training,), (OfflineJob("a", "one", 0.0, 0.0),), Supply.constant({"t4": 2.0})
+    )
+    edges = np.array([0.0, 60.0, 120.0, 180.0])
+    cheapest = CheapestSchedules(problem, Rounds(60.0, {"one": 0.0}), edges)
+    with pytest.raises(ValueError, match=sentence):
+        cheapest.at(prices)
+
+
+def test_a_job_that_begins_behind_the_last_price_costs_nothing() -> None:
+    """As in the bounds, where it costs what it has waited until then."""
+    training = Training("one", np.array([90.0]), np.array([1.0]), np.array([[[1.0]]]))
+    problem = OfflineProblem(
+        (training,), (OfflineJob("a", "one", 500.0, 500.0),), Supply.constant({"t4": 2.0})
+    )
+    cheapest = CheapestSchedules(problem, Rounds(60.0, {"one": 0.0}), np.array([0.0, 120.0]))
+    assert cheapest.at(np.zeros((1, 1))).costs.tolist() == [0.0]

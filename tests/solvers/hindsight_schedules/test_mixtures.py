@@ -104,7 +104,7 @@ def test_progress_is_told_up_to_the_end() -> None:
         ({"steps": 1.5}, "Mixture: steps"),
         ({"close": -1e-3}, "Mixture: close"),
         ({"close": float("nan")}, "Mixture: close"),
-        ({"per_node": 0}, "Mixture: GPUs of a node"),
+        ({"per_node": 0}, "Schedules: GPUs of a node"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, float], sentence: str) -> None:
@@ -112,3 +112,20 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, float], sente
     problem, rounds, edges = three_jobs()
     with pytest.raises(ValueError, match=sentence):
         cheapest_mixture(problem, rounds, edges, np.ones((3, 1)), **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("prices", "sentence"),
+    [
+        (np.ones(3), "Mixture: prices have shape"),
+        (np.ones((3, 2)), "Mixture: prices have shape"),
+        (np.full((3, 1), -1.0), "a price is -"),
+        (np.full((3, 1), np.nan), "a price is nan"),
+    ],
+)
+def test_prices_that_make_no_sense_are_refused(prices: np.ndarray, sentence: str) -> None:
+    """Also with a price of nodes."""
+    problem, rounds, edges = three_jobs()
+    for per_node in (None, 4):
+        with pytest.raises(ValueError, match=sentence):
+            cheapest_mixture(problem, rounds, edges, prices, per_node=per_node)
