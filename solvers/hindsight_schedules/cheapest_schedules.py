@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 #: Seconds between two nodes of a training at its greatest rates; nodes of a short and a long one.
 SPACING, FEWEST, NODES = 30.0, 20, 200
 
+#: Part of a round by which an edge may miss the beginning of one.
+WHOLE = 1e-6
+
 
 class LoneSchedules(NamedTuple):
     """Schedule of every job alone, in the order of the problem.
@@ -81,15 +84,15 @@ class CheapestSchedules:
     rounds
         Rounds of the schedules.
     edges
-        Seconds between intervals of constant prices. A round pays the price of the interval in
-        which it begins.
+        Seconds between intervals of constant prices, each a whole number of rounds long.
     per_node
         GPUs of a node, for prices of the GPUs of nodes (1) behind those of the GPUs; None for none.
 
     Raises
     ------
     ValueError
-        If no restart is told for a training, the edges do not ascend from 0, or a node has no GPU.
+        If no restart is told for a training, the edges do not ascend from 0 by whole rounds, or a
+        node has no GPU.
 
     Examples
     --------
@@ -119,6 +122,12 @@ class CheapestSchedules:
             raise ValueError(
                 f"Schedules: edges are {edges.tolist()}; expected finite numbers that ascend from "
                 "0, two at least."
+            )
+        rest = np.abs(edges / rounds.seconds - np.round(edges / rounds.seconds))
+        if (rest > WHOLE).any():
+            raise ValueError(
+                f"Schedules: an edge is at {edges[rest.argmax()]:g} s; expected multiples of a "
+                f"round of {rounds.seconds:g} s."
             )
         if per_node is not None:
             require_count("Schedules: GPUs of a node", per_node, 1)

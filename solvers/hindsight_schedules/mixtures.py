@@ -1,4 +1,4 @@
-r"""Cheapest mixture of whole schedules: what no prices of GPUs can prove more than.
+r"""Cheapest mixture of whole schedules: what prices of given intervals can prove at most.
 
 A bound by prices (`formulations/hindsight/price_bound.py`) is a dual of the linear program over all
 schedules of every job alone (Dantzig and Wolfe 1960),
@@ -9,15 +9,17 @@ schedules of every job alone (Dantzig and Wolfe 1960),
 
 where schedule :math:`\sigma` holds :math:`k_{\sigma i}` GPU-seconds in interval *i*, of
 :math:`G_i` that are there. With some of the schedules its optimum is greater, and for all prices
+that are constant in the intervals
 
 .. math:: \sum_j \min_\sigma \Bigl[ w_j (C_\sigma - r_j) + \sum_i \lambda_i k_{\sigma i} \Bigr]
     - \sum_i \lambda_i G_i                                                                    (2)
 
 is at most that, in particular every bound of prices that relaxes these schedules. So the optimum
-tells how much better prices can be at most, which the search for them does not.
+tells how much better such prices can be at most, which the search for them does not. Prices of
+shorter intervals can prove more.
 
 Schedules are added as they come to be cheapest (`cheapest_schedules.py`), at prices between the
-best ones so far and the dual ones of (1), which alone go up and down (Wentges 1997).
+best ones so far and the dual ones of (1), which by themselves oscillate (Wentges 1997).
 
 References
 ----------
@@ -73,9 +75,11 @@ class Mixture:
     Parameters
     ----------
     value
-        Optimum of (1). No prices make (2), or a bound that relaxes the schedules, greater.
+        Optimum of (1). No prices of the intervals make (2), or a bound that relaxes the schedules,
+        greater.
     priced
-        The greatest value of (2) that was found; about what the best prices prove.
+        The greatest value of (2) with the schedules that were found for its prices. They are close
+        to the cheapest, so that prices prove about as much, or a little less.
     prices
         Prices at which it was found; shape (intervals, prices).
     steps
@@ -100,7 +104,7 @@ def cheapest_mixture(
     stop: Stop = NO_LIMIT,
     report: Callable[[float], None] = lambda _share: None,
 ) -> Mixture:
-    """Return the cheapest mixture of schedules in rounds, which no bound by prices exceeds.
+    """Return the cheapest mixture of schedules in rounds, which no prices of the intervals exceed.
 
     Rounds without restarts make schedules for which every bound on all schedules holds, too; the
     shorter they are, the nearer the mixture is to the cheapest one without rounds.
@@ -112,12 +116,12 @@ def cheapest_mixture(
     rounds
         Rounds of its schedules, with restarts.
     edges
-        Seconds between intervals of constant prices.
+        Seconds between intervals of constant prices, each a whole number of rounds long.
     prices
         Price of a GPU-second of every type in every interval, from which the search starts.
     per_node
         GPUs of a node. The mixture then takes no more GPUs of nodes (`of_nodes`) than there are
-        GPUs, and no bound exceeds it that has a price of them, too.
+        GPUs, and no bound of such intervals exceeds it that has a price of them, too.
     steps
         Most steps.
     close
@@ -131,8 +135,8 @@ def cheapest_mixture(
     Raises
     ------
     ValueError
-        If no restart is told for a training, the edges do not ascend from 0, a price is missing,
-        negative or not finite, or another number makes no sense.
+        If no restart is told for a training, the edges do not ascend from 0 by whole rounds, a
+        price is missing, negative or not finite, or another number makes no sense.
 
     Examples
     --------

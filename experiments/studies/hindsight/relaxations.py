@@ -4,8 +4,9 @@ Prices are searched as `goodalloc hindsight` does. At these prices the jobs' bou
 tighter, one relaxation lifted at a time; the total is a bound whatever the prices are. And each job
 gets a schedule of its own that is as cheap as we find: no relaxation of the jobs' schedules that is
 lifted can add more, at these prices. A mixture of such schedules that has room on the GPUs tells
-the same of any prices, and what nodes of four GPUs would add to it. What is left of the distance to
-the schedules that are found is due to a job's one schedule in place of a mixture, and their search.
+the same of any prices of these intervals, and what nodes of four GPUs would add to it. What is left
+of the distance to the schedules that are found is due to a job's one schedule in place of a
+mixture, and to their search.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ QUICK_STEPS, SHORTER, PER_NODE = 15, 2, 4
 
 #: What vouches for a value: the stand-alone checker, which proves it; that it is computed, a bound
 #: to rounding; a schedule of every job alone, so that no bound at these prices is greater; or a
-#: mixture of schedules, so that no bound at any prices is.
+#: mixture of schedules, so that no bound at any prices of the intervals is.
 CHECKED, COMPUTED, LIMIT, MIXTURE = "checker", "computed", "limit", "mixture"
 
 

@@ -101,6 +101,13 @@ def test_edges_that_do_not_ascend_from_nothing_are_refused(edges: list[float]) -
         CheapestSchedules(problem, rounds, np.array(edges))
 
 
+def test_edges_within_a_round_are_refused() -> None:
+    """A round would pay two prices."""
+    problem, _, _ = drawn_in_rounds(0)
+    with pytest.raises(ValueError, match="an edge is at 90 s; expected multiples of a round of 60"):
+        CheapestSchedules(problem, Rounds(60.0, {"one": 3.0}), np.array([0.0, 90.0, 120.0]))
+
+
 @pytest.mark.parametrize(
     ("prices", "sentence"),
     [
