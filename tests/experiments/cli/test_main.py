@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -364,19 +363,19 @@ def test_json_is_the_only_output_where_it_is_asked_for(capsys: pytest.CaptureFix
 def test_no_command_but_those_that_need_them_loads_heavy_modules(
     run_python: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:
-    """Deciding 160 jobs exactly imports neither JAX nor plotting, and takes at most 3 seconds."""
+    """Deciding 160 jobs exactly imports neither JAX nor plotting, and takes 3 processor seconds."""
     program = """
 import sys
+import time
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.cli.rounds import columns as columns_command
 assert main(["solve", "over-disturbed"]) == 0
 heavy = {"jax", "matplotlib", "pandas", "cvxpy", "pyomo", "scipy", "torch"} & set(sys.modules)
 assert not heavy, heavy
+assert time.process_time() < 3, time.process_time()
 """
-    begin = time.perf_counter()
     done = run_python("-c", program, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert time.perf_counter() - begin < 3
 
 
 def test_every_benchmark_name_is_an_instance_for_the_command_line(
