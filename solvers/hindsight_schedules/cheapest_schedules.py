@@ -129,8 +129,6 @@ class CheapestSchedules:
                 f"Schedules: an edge is at {edges[rest.argmax()]:g} s; expected multiples of a "
                 f"round of {rounds.seconds:g} s."
             )
-        if per_node is not None:
-            require_count("Schedules: GPUs of a node", per_node, 1)
         self._shape = edges.size - 1, len(problem.supply.types) * (1 if per_node is None else 2)
         kinds: dict[tuple[str, float], list[int]] = {}
         for row, job in enumerate(problem.jobs):
@@ -194,7 +192,12 @@ def of_nodes(gpus: Float[Floats, " options"], per_node: int) -> Float[Floats, " 
     gpus
         Numbers of GPUs.
     per_node
-        GPUs of a node.
+        GPUs of a node, at least 1.
+
+    Raises
+    ------
+    ValueError
+        If a node has no GPU.
 
     Examples
     --------
@@ -203,6 +206,7 @@ def of_nodes(gpus: Float[Floats, " options"], per_node: int) -> Float[Floats, " 
     >>> of_nodes(np.array([1.0, 2.0, 3.0, 4.0, 5.0, 7.0]), 4).tolist()
     [0.0, 2.0, 4.0, 4.0, 4.0, 8.0]
     """
+    require_count("GPUs of a node", per_node, 1)
     whole, piece = np.divmod(gpus, per_node)
     taken = np.where(2 * piece > per_node, per_node, np.where(2 * piece == per_node, piece, 0.0))
     return np.asarray(per_node * whole + taken)

@@ -32,7 +32,7 @@ Wentges, "Weighted Dantzig-Wolfe decomposition for linear mixed-integer programm
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import highspy
 import numpy as np
@@ -160,7 +160,7 @@ def cheapest_mixture(
     if per_node is not None:
         there = np.concatenate([there, there], axis=1)
         prices = np.concatenate([prices, np.zeros_like(prices)], axis=1)
-    program, idle = _Program(there, watch), cheapest.idle()
+    program, idle = _Program(len(problem.jobs), there, watch), cheapest.idle()
     program.add(idle)
     value, priced, best = float(idle.costs.sum()), -np.inf, prices
     step, tried = 0, [factor * prices for factor in AROUND]
@@ -187,23 +187,20 @@ def cheapest_mixture(
 class _Program:
     """Program (1), to which schedules are added."""
 
-    def __init__(self, there: Float[Floats, "intervals prices"], watch: Watch) -> None:
-        self._there, self._watch = there, watch
-        self._solver: Any = None
+    def __init__(self, jobs: int, there: Float[Floats, "intervals prices"], watch: Watch) -> None:
+        self._jobs, self._there, self._watch = jobs, there, watch
+        self._solver, none = new_solver(presolve="off", solver="simplex"), np.zeros(0, np.int32)
+        for _ in range(jobs):
+            self._solver.addRow(1.0, 1.0, 0, none, np.zeros(0))
+        for amount in there.ravel().tolist():
+            self._solver.addRow(-highspy.kHighsInf, amount, 0, none, np.zeros(0))
         self._known: set[bytes] = set()
 
     def add(self, schedules: LoneSchedules) -> None:
         """Add a schedule of every job, but for those that are known."""
-        jobs, none = schedules.costs.size, np.zeros(0, dtype=np.int32)
-        if self._solver is None:
-            self._solver = new_solver(presolve="off", solver="simplex")
-            for _ in range(jobs):
-                self._solver.addRow(1.0, 1.0, 0, none, np.zeros(0))
-            for amount in self._there.ravel().tolist():
-                self._solver.addRow(-highspy.kHighsInf, amount, 0, none, np.zeros(0))
         for job, (cost, taken) in enumerate(zip(schedules.costs, schedules.taken, strict=True)):
             rows = np.flatnonzero(taken)
-            index = np.append(job, jobs + rows).astype(np.int32)
+            index = np.append(job, self._jobs + rows).astype(np.int32)
             value = np.append(1.0, taken.ravel()[rows])
             told = index.tobytes() + value.tobytes() + np.array(cost).tobytes()
             if told not in self._known:

@@ -84,6 +84,13 @@ def test_jobs_on_as_few_nodes_as_they_can_be_take_no_more_gpus_of_nodes_than_the
     assert of_nodes(np.array(jobs, dtype=float), per_node).sum() <= per_node * number
 
 
+@pytest.mark.parametrize("per_node", [0, -4, 1.5])
+def test_nodes_without_whole_gpus_are_refused(per_node: int) -> None:
+    """By their number."""
+    with pytest.raises(ValueError, match=f"GPUs of a node is {per_node}; expected"):
+        of_nodes(np.ones(2), per_node)
+
+
 def test_a_restart_that_is_not_told_is_refused() -> None:
     """By the name of the training."""
     problem, bound, _ = drawn_in_rounds(0)

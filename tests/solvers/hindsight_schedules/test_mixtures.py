@@ -104,7 +104,7 @@ def test_progress_is_told_up_to_the_end() -> None:
         ({"steps": 1.5}, "Mixture: steps"),
         ({"close": -1e-3}, "Mixture: close"),
         ({"close": float("nan")}, "Mixture: close"),
-        ({"per_node": 0}, "Schedules: GPUs of a node"),
+        ({"per_node": 0}, "GPUs of a node is 0; expected"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, float], sentence: str) -> None:
