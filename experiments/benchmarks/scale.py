@@ -321,7 +321,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     parser = measurement_parser("bench_scale", __doc__)
     sizes = [1_000, 10_000, 100_000, 1_000_000]
-    parser.add_argument("--sizes", type=whole(1), nargs="+", default=sizes, help="numbers of jobs")
+    parser.add_argument("--sizes", type=whole(1), nargs="*", default=sizes, help="numbers of jobs")
     parser.add_argument("--powers", type=float, nargs="+", default=list(POWERS))
     parser.add_argument("--states", nargs="+", choices=STATES, default=list(STATES))
     parser.add_argument("--gpus", type=whole(1), nargs="+", default=list(GPUS), help="of a node")
@@ -342,6 +342,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=whole(0), default=0)
     parser.add_argument("--picture", type=Path, help="picture of the growth")
     given = parser.parse_args(argv)
+    if given.picture is not None and not given.sizes:
+        parser.error("--picture draws rounds without modes; expected --sizes.")
     rows: list[Measurement] = []
     solve_columns(generate_columns(given.seed, 1000, 250, 4))  # imports and first calls
     for jobs, gpus, state, own in product(given.sizes, given.gpus, given.states, given.own):

@@ -4,9 +4,10 @@
 
 This file needs what `verify_columns.py` needs, and that file beside it. Jobs pay for GPUs and
 resources, and for the pieces of nodes that they are on, as in (1) of `formulations/CERTIFICATE.md`,
-where nodes are alike within a group and no job has a price for staying: a job that stays pays for
-its pieces as they are. Prices, tables and sums are whole numbers, as in `verify_prices.py`.
-`data/FORMAT.md` describes the files. Exit code 0: verified; 1: not; 2: a file cannot be read.
+where nodes are alike within a group. A job that can stay on its one node does so at the price at
+which it is indifferent; a distributed one that stays pays for its pieces as they are. Prices,
+tables and sums are whole numbers, as in `verify_prices.py`. `data/FORMAT.md` describes the files.
+Exit code 0: verified; 1: not; 2: a file cannot be read.
 """
 
 import importlib
@@ -173,19 +174,39 @@ def prove(r: Any, certificate: Any) -> float:
     best = np.concatenate([best_utilities(r, part).max(axis=(1, 2, 3)) for part in parts])
     own = verify.cost(np.maximum(best, kept) * up, r.power, reference)
     q = verify_prices.whole_numbers(r.example, p, float(abs(own).max()), width, exact=False)
-    pays, stay = verify_prices.payments(r.example, q, width), staying(r, q)
-    total = 0
+    pays, (linear, stay) = verify_prices.payments(r.example, q, width), staying(r, q)
+    keeping = whole(q, verify.cost(kept * up, r.power, reference))
+    apart, least = may_stay & (r.spread > 1), np.empty(jobs, dtype=q.dtype)
     for part in parts:
         utility = best_utilities(r, part)
         may = np.isfinite(utility)
         cost = whole(q, verify.cost(np.where(may, utility * up, reference), r.power, reference))
-        least = np.where(may, cost + pays, q.big).min(axis=(1, 2, 3))
-        cost = whole(q, verify.cost(kept[part] * up, r.power, reference))
-        least = np.where(may_stay[part], np.minimum(least, cost + stay[part]), least)
-        total += sum(least.tolist())
-    given = verify_prices.gifts(r.example, q, np.zeros(1, dtype=bool))
-    least = Fraction(total - given) / q.scale
-    return float(verify.highest(least / jobs, r.power, reference))
+        found = np.where(may, cost + pays, q.big).min(axis=(1, 2, 3))
+        total = keeping[part] + stay[part]
+        least[part] = np.where(apart[part], np.minimum(found, total), found)
+    gain = np.where(may_stay & ~apart, least - keeping - linear, 0)
+    given = verify_prices.gifts(r.example, q, np.zeros(1, dtype=bool)) + from_stays(r, q, gain)
+    total = Fraction(sum(least.tolist()) - given) / q.scale
+    return float(verify.highest(total / jobs, r.power, reference))
+
+
+def from_stays(r: Any, q: Any, gain: Any) -> int:
+    """Return what nodes are worth more if jobs may stay there, at the given gains of these."""
+    job, node, gpus = r.current
+    here = np.flatnonzero(gain[job] > 0)
+    here = here[np.argsort(node[here], kind="stable")]
+    units = r.example.grid.taken(r.replica[r.mode[job[here]]], gpus[here])
+    ends = np.flatnonzero(np.append(node[here][1:] != node[here][:-1], True)) + 1
+    more, start = 0, 0
+    for end in ends.tolist() if here.size else []:
+        g = int(r.group_of[node[here[start]]])
+        room = tuple(r.example.grid.room[g].tolist())
+        one = zip(gain[job[here[start:end]]].tolist(), units[start:end].tolist(), strict=True)
+        stays = [(worth, taken, False) for worth, taken in one]
+        more += verify_prices.node_value(q.tables[g], room, True, stays)
+        more -= verify_prices.node_value(q.tables[g], room, True, [])
+        start = end
+    return more
 
 
 def whole(q: Any, costs: Any) -> Any:
@@ -194,17 +215,18 @@ def whole(q: Any, costs: Any) -> Any:
 
 
 def staying(r: Any, q: Any) -> Any:
-    """Return what every job pays that keeps its placement: for each of its pieces."""
+    """Return what every job pays that keeps its placement: for GPUs and resources, and in all."""
     job, node, gpus = r.current
     replica, group, several = r.replica[r.mode[job]], r.group_of[node], r.spread[job] > 1
-    paid = np.zeros(r.kind.size, dtype=q.dtype)
+    linear, paid = np.zeros((2, r.kind.size), dtype=q.dtype)
     for g in range(len(r.groups)):
         for apart in (False, True):
             here = np.flatnonzero((group == g) & (several == apart))
             units = r.example.grid.taken(replica[here], gpus[here])
             pay = r.example.fine.taken(replica[here], gpus[here]) @ q.prices[g]
+            np.add.at(linear, job[here], pay)
             np.add.at(paid, job[here], pay + verify_prices.at(q.tables[g][int(apart)], units))
-    return paid
+    return linear, paid
 
 
 def main(arguments: list[str]) -> int:

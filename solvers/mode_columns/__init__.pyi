@@ -2,6 +2,9 @@ from .choice_pools import STAY as STAY
 from .choice_pools import PooledChoices as PooledChoices
 from .choice_pools import pooled_choices as pooled_choices
 from .compiled_classes import CompiledClasses as CompiledClasses
+from .node_stays import NodeWorth as NodeWorth
+from .node_stays import SingleStays as SingleStays
+from .node_stays import best_stays as best_stays
 from .node_units import NodeUnits as NodeUnits
 from .pool_prices import PoolPrices as PoolPrices
 from .pool_prices import search_pool_prices as search_pool_prices

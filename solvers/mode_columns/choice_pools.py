@@ -13,7 +13,7 @@ Jobs of equal kind, factor and limit that do not run are one class, and counted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -87,6 +87,32 @@ class PooledChoices:
         """Number of choices of every class, without staying."""
         most = np.minimum(self.most, self.length.shape[1] - 1)
         return np.asarray(self.length[self.kind, most])
+
+    def of_jobs(self, jobs: Int[Indices, " some"]) -> PooledChoices:
+        """Return the choices of some jobs, whose classes are in this order."""
+        found, job_class, count = np.unique(
+            self.job_class[jobs], return_inverse=True, return_counts=True
+        )
+        return replace(
+            self,
+            job_class=job_class.reshape(-1),
+            count=count,
+            kind=self.kind[found],
+            factor=self.factor[found],
+            most=self.most[found],
+            kept=self.kept[found],
+            kept_code=self.kept_code[found],
+            kept_demand=self.kept_demand[found],
+        )
+
+    def moving(self) -> PooledChoices:
+        """Return the choices but for those to stay."""
+        return replace(
+            self,
+            kept=np.full_like(self.kept, -np.inf),
+            kept_code=np.zeros_like(self.kept_code),
+            kept_demand=np.zeros_like(self.kept_demand),
+        )
 
     def code_of(self, mode: Int[Indices, ...], replicas: Int[Indices, ...]) -> Int[Indices, ...]:
         """Return the codes of choices on one node."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from goodalloc.formulations.mode_rounds.node_items import without_stays
 from goodalloc.models.round.allocation import Allocation
-from goodalloc.models.support.tolerances import WHOLE_TOLERANCE
+from goodalloc.models.support.tolerances import SMALLEST_DIVISOR, WHOLE_TOLERANCE
 from goodalloc.solvers.mode_columns.seat_program import (
     Room,
     Wanted,
@@ -40,6 +40,15 @@ class _Pieces(NamedTuple):
     """Parts of jobs on one node each: job, replicas, whether the job is distributed."""
 
     job: Indices
+    replicas: Indices
+    apart: Flags
+
+
+class Placed(NamedTuple):
+    """Pieces of jobs with a place: job, node, replicas, whether the job is distributed."""
+
+    job: Indices
+    node: Indices
     replicas: Indices
     apart: Flags
 
@@ -76,14 +85,13 @@ class NodeFilling:
         self._spread = np.zeros(self._columns.num_jobs, dtype=bool)
         self._closed = np.zeros(len(self.free), dtype=bool)
         self._several = np.zeros((0, 3), dtype=np.int64)
-        self._home = np.full(self._columns.num_jobs, NOWHERE)
 
     def copy(self) -> NodeFilling:
         """Return the same placements, to go on with in another way."""
         found = NodeFilling(self.units, self.mode, self.replicas)
         found.where, found.free = self.where.copy(), self.free.copy()
         found._spread, found._closed = self._spread.copy(), self._closed.copy()
-        found._several, found._home = self._several, self._home
+        found._several = self._several
         return found
 
     @property
@@ -100,40 +108,67 @@ class NodeFilling:
         """Return the units that whole jobs take."""
         return self.units.taken(self.mode[jobs], self.replicas[jobs])
 
+    @property
+    def room(self) -> Room:
+        """What nodes have left."""
+        return Room(self.free, self._closed)
+
     def keep(self, stays: Bool[Flags, " jobs"]) -> None:
-        """Leave jobs where they are; of distributed ones on a node only the first may stay."""
-        current, stays = self._columns.current, stays.copy()
+        """Leave jobs where they are, as far as there is room: of several distributed ones on a node
+        only the first may stay.
+        """
+        current, stays = self._columns.current, stays & ~self.placed
         if self._columns.rules.interference_avoidance:
             entries = np.flatnonzero(((current.job_nodes > 1) & stays)[current.job])
             _, first = np.unique(current.node[entries], return_index=True)
             later = np.ones(entries.size, dtype=bool)
             later[first] = False
+            later |= self._closed[current.node[entries]]
             stays[current.job[entries[later]]] = False
-        kept = stays[current.job]
-        job, node, replicas = current.job[kept], current.node[kept], current.replicas[kept]
-        np.subtract.at(self.free, node, self.units.taken(self.mode[job], replicas))
+        entries = np.flatnonzero(stays[current.job])
+        entries = entries[np.argsort(current.node[entries], kind="stable")]
+        job, node = current.job[entries], current.node[entries]
+        taken = self.units.taken(current.mode[job], current.replicas[entries])
+        total = np.cumsum(taken, axis=0)
+        before = total - taken
+        first = np.searchsorted(node, node)
+        over = (total - before[first] > self.free[node]).any(axis=1)
+        stays[job[over]] = False
+        some = stays[job]
+        job, node, replicas = job[some], node[some], current.replicas[entries[some]]
+        np.subtract.at(self.free, node, taken[some])
+        self.mode[job], self.replicas[job] = current.mode[job], current.job_replicas[job]
         alone = current.job_nodes[job] == 1
-        self.where[job[alone]] = self._home[job[alone]] = node[alone]
+        self.where[job[alone]] = node[alone]
         self._add_several(job[~alone], node[~alone], replicas[~alone])
+
+    def remove(self, jobs: Int[Indices, " some"]) -> None:
+        """Take jobs off all their nodes, to have nothing."""
+        alone = jobs[self.where[jobs] != NOWHERE]
+        np.add.at(self.free, self.where[alone], self.taken(alone))
+        self.where[alone] = NOWHERE
+        gone = np.isin(self._several[:, 0], jobs)
+        job, node, replicas = self._several[gone].T
+        np.add.at(self.free, node, self.units.taken(self.mode[job], replicas))
+        self._closed[node] = False
+        self._spread[job] = False
+        self._several = self._several[~gone]
+        self._closed[self._several[:, 1]] = True
+        self.replicas[jobs] = 0
+
+    @property
+    def pieces(self) -> Placed:
+        """Pieces of the jobs with a place."""
+        alone = np.flatnonzero(self.where != NOWHERE)
+        single = np.stack([alone, self.where[alone], self.replicas[alone]], axis=1)
+        job, node, replicas = np.concatenate([single, self._several]).T
+        return Placed(job, node, replicas, self._spread[job])
 
     def _add_several(self, job: Indices, node: Indices, replicas: Indices) -> None:
         """Record pieces of distributed jobs."""
         self._closed[node] = True
         self._spread[job] = True
         self._several = np.concatenate([self._several, np.stack([job, node, replicas], axis=1)])
-
-    def mixed(self, types: Int[Indices, " some"]) -> Int[Indices, " nodes"]:
-        """Return the nodes of some types with free GPUs, or with a job of one node that moved."""
-        some = self.free[:, 0] > 0
-        some[self.where[(self.where != NOWHERE) & (self.where != self._home)]] = True
-        return np.flatnonzero(some & np.isin(self.units.node_type, types))
-
-    def release(self, nodes: Int[Indices, " some"]) -> Int[Indices, " jobs"]:
-        """Take the jobs of one node off some nodes, and return them; they may come back."""
-        jobs = np.flatnonzero(np.isin(self.where, nodes))
-        np.add.at(self.free, self.where[jobs], self.taken(jobs))
-        self.where[jobs] = NOWHERE
-        return jobs
 
     def fill(
         self,
@@ -208,28 +243,16 @@ class NodeFilling:
         jobs = np.concatenate([one, several])
         distributed = np.arange(jobs.size) >= one.size
         wanted = Wanted(self.mode[jobs], self.replicas[jobs], distributed, np.ones(jobs.size))
-        room = Room(self.free, self._closed)
-        _, seats = relaxed_packing(self.units, wanted, room, watch)
-        kinds = zip(seats.mode.tolist(), seats.replicas.tolist(), strict=True)
-        left_over = dict(zip(kinds, seats.number, strict=True))
-        span = self._columns.rules.max_nodes_per_job
+        _, splits = relaxed_packing(self.units, wanted, self.room, watch)
         job, replicas = [one], [self.replicas[one]]
-        for index in several.tolist():
-            mode, left = int(self.mode[index]), int(self.replicas[index])
-            seat = left_over[mode, left]
-            held, pieces = int(self.units.most_per_node[mode]), span
-            most, sizes = left - 1, []
-            while left:
-                pieces -= 1
-                most, least = min(held, most), max(left - pieces * held, 1)
-                # of sizes with equally many seats the largest
-                size = most - int(np.argmax(seat[most : least - 1 : -1]))
-                sizes.append(size)
-                seat[size] -= 1.0
-                left -= size
-                most = left
-            job.append(np.full(len(sizes), index))
-            replicas.append(np.array(sizes))
+        keys = np.column_stack([self.mode[several], self.replicas[several]])
+        for mode, size in np.unique(keys, axis=0).tolist():
+            own = several[(keys == (mode, size)).all(axis=1)]
+            ways = np.flatnonzero((splits.mode == mode) & (splits.replicas == size))
+            for index, way in zip(own.tolist(), _whole(splits.number[ways], own.size), strict=True):
+                sizes = splits.sizes[ways[way]]
+                job.append(np.full(len(sizes), index))
+                replicas.append(np.array(sizes))
         apart = np.arange(sum(map(len, job))) >= one.size
         return _Pieces(np.concatenate(job), np.concatenate(replicas), apart)
 
@@ -252,8 +275,7 @@ class NodeFilling:
             rows=len(kinds),
         )
         worth = np.bincount(item, worth) / number
-        room = Room(self.free, self._closed)
-        master, classes, usable = packing_program(self.units, items, worth, room, watch)
+        master, classes, usable = packing_program(self.units, items, worth, self.room, watch)
         packed = master.solve(number.astype(float), classes.count, bounded=True)
         whole = np.floor(packed.nodes + WHOLE_TOLERANCE).astype(np.int64)
         if not whole.any() and whole.size:
@@ -262,34 +284,20 @@ class NodeFilling:
         by_class = usable[np.argsort(classes.node_class, kind="stable")]
         empty = np.split(by_class, np.cumsum(classes.count)[:-1])
         seats: list[list[Indices]] = [[] for _ in waiting]
-        homes = self._homes(pieces.job, item, len(kinds))
         for pattern, times in zip(master.patterns, whole.tolist(), strict=True):
             own = empty[pattern.node_class]
-            if times and times < own.size and homes is not None:
-                back = np.minimum(homes[own][:, pattern.rows], pattern.amounts).sum(axis=1)
-                own = own[np.argsort(-back, kind="stable")]
             nodes, empty[pattern.node_class] = own[:times], own[times:]
             for row, amount in zip(pattern.rows.tolist(), pattern.amounts.tolist(), strict=True):
                 seats[row].append(np.repeat(nodes, int(amount)))
         node = np.full(item.size, NOWHERE)
         for members, found in zip(waiting, seats, strict=True):
-            if members.size and sum(seat.size for seat in found):
-                node[members] = _seated(self._home[pieces.job[members]], np.concatenate(found))
+            seat = np.concatenate([*found, members[:0]])[: members.size]
+            node[members[: seat.size]] = seat
         there = node != NOWHERE
         np.subtract.at(self.free, node[there], taken[there])
         if apart:
             self._closed[node[there & pieces.apart]] = True
         return node
-
-    def _homes(self, jobs: Indices, item: Indices, items: int) -> Indices | None:
-        """Return how many of the pieces of every item have a node as their home, by node."""
-        home = self._home[jobs]
-        there = home != NOWHERE
-        if not there.any():
-            return None
-        found = np.zeros((len(self.free), items), dtype=np.int64)
-        np.add.at(found, (home[there], item[there]), 1)
-        return found
 
     def put(self, jobs: Int[Indices, " some"], nodes: Int[Indices, " some"]) -> None:
         """Place jobs of one node."""
@@ -314,24 +322,16 @@ class NodeFilling:
 
     def allocation(self) -> Allocation:
         """Return the placements so far."""
-        alone = np.flatnonzero(self.where != NOWHERE)
-        single = np.stack([alone, self.where[alone], self.replicas[alone]], axis=1)
-        job, node, replicas = np.concatenate([single, self._several]).T
+        job, node, replicas, _ = self.pieces
         jobs, nodes = self._columns.num_jobs, self._columns.cluster.num_nodes
         modes = np.where(self.placed, self.mode, 0)
         return Allocation.from_entries(job, node, replicas, jobs, nodes, modes)
 
 
-def _seated(home: Indices, seats: Indices) -> Indices:
-    """Return a seat for every job as far as there are any, its home where that is among them."""
-    node = np.full(home.size, NOWHERE)
-    number = np.bincount(seats, minlength=int(max(home.max(), seats.max())) + 1)
-    order = np.argsort(home, kind="stable")
-    rank = np.arange(home.size) - np.searchsorted(home[order], home[order])
-    back = order[(home[order] != NOWHERE) & (rank < number[home[order]])]
-    node[back] = home[back]
-    np.subtract.at(number, home[back], 1)
-    left = np.repeat(np.arange(number.size), number)
-    others = np.flatnonzero(node == NOWHERE)[: left.size]
-    node[others] = left[: others.size]
-    return node
+def _whole(number: Floats, total: int) -> Indices:
+    """Return a way for each of some jobs, in numbers near those in part."""
+    number = number * (total / max(float(number.sum()), SMALLEST_DIVISOR))
+    whole = np.floor(number + WHOLE_TOLERANCE).astype(np.int64)
+    rest = np.argsort(whole - number, kind="stable")[: total - int(whole.sum())]
+    whole[rest] += 1
+    return np.repeat(np.arange(number.size), whole)

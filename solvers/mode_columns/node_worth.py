@@ -10,24 +10,30 @@ pool is added where the choices of the best prices take more than there is.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from goodalloc.formulations.mode_rounds.replica_splits import least_splits
 from goodalloc.models.support.tolerances import ROUNDING
+from goodalloc.solvers.mode_columns.seat_program import Room
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jaxtyping import Bool, Float, Int
+
     from goodalloc.formulations.mode_rounds.node_values import NodeValue
+    from goodalloc.models.support.array_types import Flags, Floats, Indices
     from goodalloc.solvers.mode_columns.node_units import NodeUnits
     from goodalloc.solvers.mode_columns.priced_classes import PricedClasses
 
 
 def with_node_worth(
-    classes: PricedClasses, units: NodeUnits, worths: Sequence[tuple[int, NodeValue]]
+    classes: PricedClasses,
+    units: NodeUnits,
+    worths: Sequence[tuple[int, NodeValue]],
+    room: Room | None = None,
 ) -> PricedClasses:
     """Return classes of jobs with further pools.
 
@@ -39,6 +45,8 @@ def with_node_worth(
         Units of the round, exact, so that the pools hold for every allocation.
     worths
         Type of GPU and value function of a node of every further pool.
+    room
+        What nodes have left; all that they have if None.
     """
     if not worths:
         return classes
@@ -48,18 +56,80 @@ def with_node_worth(
     span = min(columns.rules.max_nodes_per_job, columns.cluster.num_nodes)
     width = choices.length.shape[1]
     further = np.zeros((len(choices.demand), len(worths)))
+    there = np.ones(len(worths))
     for pool, (code, value) in enumerate(worths):
-        own = units.capacity[units.node_type == code]
-        worth = float(value.shared(own).sum()) * (1.0 + ROUNDING)
+        worth = worth_of_nodes(units, code, value)
+        if room is not None:
+            here = units.node_type == code
+            left = np.maximum(left_worth(value, room.free[here], room.closed[here]), 0.0)
+            there[pool] = float(left.sum()) / (worth or 1.0)
         piece = value.shared(taken).reshape(-1, 2, width)[:, 0, 1:]
         piece = np.where(np.isfinite(piece), piece, np.inf)
         split = least_splits(piece, np.full(len(piece), span), width - 1)
         takes = np.where(several > 0, split[mode, replicas], value.at(taken))
         here = (units.mode_type[mode] == code) & np.isfinite(takes) & (worth > 0.0)
         further[:, pool] = np.where(here, takes, 0.0) / (worth or 1.0)
-    pools = replace(
-        choices,
-        demand=np.hstack([choices.demand, further]),
-        kept_demand=np.hstack([choices.kept_demand, further[choices.kept_code]]),
-    )
-    return replace(classes, choices=pools)
+    return classes.with_pools(further, there)
+
+
+def worth_of_nodes(units: NodeUnits, code: int, value: NodeValue) -> float:
+    """Return what all nodes of a type of GPU are worth, no less than in exact arithmetic."""
+    own = units.capacity[units.node_type == code]
+    return float(value.shared(own).sum()) * (1.0 + ROUNDING)
+
+
+def left_worth(
+    value: NodeValue, free: Int[Indices, "nodes demands"], closed: Bool[Flags, " nodes"]
+) -> Float[Floats, " nodes"]:
+    """Return what is left on nodes is worth, where closed ones hold no further distributed job."""
+    return np.where(closed, value.at(free), value.shared(free))
+
+
+def unit_prices(
+    units: NodeUnits, prices: Float[Floats, " pools"]
+) -> tuple[Float[Floats, "types demands"], Float[Floats, " types"]]:
+    """Return the price of a unit by type of GPU, and that of being a node's one distributed job.
+
+    Parameters
+    ----------
+    units
+        Units of the round.
+    prices
+        Prices of whole pools, without further ones.
+    """
+    total, _ = _totals(units, Room(units.capacity, np.zeros(len(units.capacity), dtype=bool)))
+    each = prices.reshape(total.shape) / np.where(total > 0.0, total, np.inf)
+    amounts = units.capacity.shape[1]
+    alone = each[:, amounts] if each.shape[1] > amounts else np.zeros(len(each))
+    return each[:, :amounts] * units.grid.unit, alone
+
+
+def room_of_pools(units: NodeUnits, room: Room) -> Float[Floats, " pools"]:
+    """Return the share of every pool that is left.
+
+    Parameters
+    ----------
+    units
+        Units of the round.
+    room
+        What nodes have left.
+    """
+    total, left = _totals(units, room)
+    return (left / np.where(total > 0.0, total, 1.0)).ravel()
+
+
+def _totals(units: NodeUnits, room: Room) -> tuple[Floats, Floats]:
+    """Return what all nodes of a type of GPU have and have left: shapes (types, 1 + resources, and
+    one for nodes where interference is avoided).
+    """
+    cluster = units.columns.cluster
+    has = np.column_stack([cluster.node_gpus, cluster.node_resources])
+    left = room.free * units.grid.unit
+    if units.columns.rules.interference_avoidance:
+        has = np.column_stack([has, np.ones(len(has))])
+        left = np.column_stack([left, ~room.closed])
+    total = np.zeros((len(cluster.gpu_types), has.shape[1]))
+    free = total.copy()
+    np.add.at(total, units.node_type, has)
+    np.add.at(free, units.node_type, left)
+    return total, free

@@ -78,13 +78,19 @@ def search_pool_prices(
     box = None
     if known is not None:
         prices[: known.size] = known
+        box = _box_about(prices)
     while size < classes.choices.num_classes / 2:
         sample = classes.sample(size, seed)
         found = boxstep(sample.respond, prices, _box(sample, box), SAMPLE_TOLERANCE * tolerance)
         prices, size = found.prices, size * GROWTH
-        box = 0.1 * np.maximum(prices, prices.max() * 1e-3)
+        box = _box_about(prices)
     best = boxstep(classes.respond, prices, _box(classes, box), tolerance)
     return PoolPrices(best.prices, best.response, best.steps)
+
+
+def _box_about(prices: Floats) -> Floats | None:
+    """Return the widths of a box about prices near the best ones, None where none is known."""
+    return 0.1 * np.maximum(prices, prices.max() * 1e-3) if prices.any() else None
 
 
 def _box(classes: PricedClasses, box: Floats | None) -> Floats:

@@ -4,9 +4,10 @@ For prices :math:`\lambda \ge 0` of whole pools, of which choice *i* takes share
 
 .. math::
 
-    D(\lambda) = \sum_j \min_{i \in A_j} (c_i + \lambda d_i) - \sum_r \lambda_r                (1)
+    D(\lambda) = \sum_j \min_{i \in A_j} (c_i + \lambda d_i) - \sum_r \lambda_r \rho_r         (1)
 
-is a lower bound on the total cost of every allocation, by weak duality.
+is a lower bound on the total cost of every allocation, by weak duality, where of pool *r* the share
+:math:`\rho_r` is there: all of it, unless other jobs are placed already.
 """
 
 from __future__ import annotations
@@ -42,12 +43,15 @@ class Response(NamedTuple):
         Share of every pool that they take, shape (pools,).
     choice
         Position of every class's choice in the list of its kind, or `STAY`; shape (classes,).
+    room
+        Share of every pool that there is, shape (pools,).
     """
 
     bound: float
     cost: float
     usage: Float[Floats, " pools"]
     choice: Int[Indices, " classes"]
+    room: Float[Floats, " pools"]
 
     @property
     def intercept(self) -> float:
@@ -57,10 +61,10 @@ class Response(NamedTuple):
     @property
     def slope(self) -> Float[Floats, " pools"]:
         """Slope of that plane, shape (pools,)."""
-        return self.usage - 1.0
+        return self.usage - self.room
 
 
-class _Block(NamedTuple):
+class CostBlock(NamedTuple):
     """Classes with about equally many choices: their indices, and costs, infinite where none."""
 
     classes: Indices
@@ -79,12 +83,23 @@ class PricedClasses:
         Power of the mean, and the utility whose cost is 0.
     count
         Jobs of every class, shape (classes,); a sample counts them with weights.
+    room
+        Share of every pool that there is, shape (pools,); all of it if None.
+    known
+        Costs of the choices where they are known from other classes.
     """
 
     choices: PooledChoices
     power: float
     reference: float
     count: Float[Floats, " classes"]
+    room: Float[Floats, " pools"] | None = None
+    known: tuple[CostBlock, ...] | None = None
+
+    @cached_property
+    def there(self) -> Floats:
+        """Share of every pool that there is, shape (pools,)."""
+        return np.ones(self.choices.demand.shape[1]) if self.room is None else self.room
 
     @property
     def lowest(self) -> float:
@@ -125,8 +140,10 @@ class PricedClasses:
         return self.cost_of(classes, np.full(classes.size, STAY))
 
     @cached_property
-    def blocks(self) -> tuple[_Block, ...]:
+    def blocks(self) -> tuple[CostBlock, ...]:
         """Classes by the number of their choices."""
+        if self.known is not None:
+            return self.known
         length = self.choices.choices_of
         width = 2 ** np.ceil(np.log2(np.maximum(length, 4))).astype(np.int64)
         found = []
@@ -141,7 +158,7 @@ class PricedClasses:
                     np.broadcast_to(classes[:, None], shape), np.broadcast_to(positions, shape)
                 )
                 cost[positions >= length[classes, None]] = np.inf
-                found.append(_Block(classes, cost))
+                found.append(CostBlock(classes, cost))
         return tuple(found)
 
     def cheapest(
@@ -171,7 +188,39 @@ class PricedClasses:
         cost = float(self.count @ self.cost_of(everyone, chosen))
         total = math.fsum((self.count * least).tolist())
         rounding = 1e-14 * float(self.count @ np.abs(least) + prices.sum() + usage @ prices)
-        return Response(total - float(prices.sum()) - rounding, cost, usage, chosen)
+        bound = total - float(prices @ self.there) - rounding
+        return Response(bound, cost, usage, chosen, self.there)
+
+    def of_jobs(self, jobs: Int[Indices, " some"]) -> PricedClasses:
+        """Return the classes of some jobs, in whose order they are."""
+        choices, place = self.choices.of_jobs(jobs), np.full(self.choices.num_classes, -1)
+        found = np.unique(self.choices.job_class[jobs])
+        place[found] = np.arange(found.size)
+        known = []
+        for block in self.blocks:
+            here = np.flatnonzero(place[block.classes] >= 0)
+            known.append(CostBlock(place[block.classes[here]], block.cost[here]))
+        count = choices.count.astype(float)
+        return replace(self, choices=choices, count=count, known=tuple(known))
+
+    def moving(self, room: Float[Floats, " pools"]) -> PricedClasses:
+        """Return the classes if no job stays, where some of every pool is left."""
+        return replace(self, choices=self.choices.moving(), room=room, known=self.blocks)
+
+    def with_pools(
+        self,
+        further: Float[Floats, "codes more"],
+        there: Float[Floats, " more"],
+    ) -> PricedClasses:
+        """Return the classes with further pools: shares by code, and the share that there is."""
+        choices = self.choices
+        pools = replace(
+            choices,
+            demand=np.hstack([choices.demand, further]),
+            kept_demand=np.hstack([choices.kept_demand, further[choices.kept_code]]),
+        )
+        room = np.concatenate([self.there, there])
+        return replace(self, choices=pools, room=room, known=self.blocks)
 
     def sample(self, size: int, seed: int) -> PricedClasses:
         """Return a sample of the classes, counted so that they stand for all jobs.
@@ -195,4 +244,4 @@ class PricedClasses:
             kept_code=choices.kept_code[drawn],
             kept_demand=choices.kept_demand[drawn],
         )
-        return replace(self, choices=chosen, count=weight)
+        return replace(self, choices=chosen, count=weight, known=None)

@@ -1,14 +1,19 @@
 """Relaxed packing of jobs on nodes, those of several nodes split at will.
 
 The packing program over node patterns (`solvers/modes/pattern_master.py`): jobs of one node and of
-equal demand are an item; the replicas of equal distributed jobs are a row of which a node holds a
-piece with fewer replicas than such a job has (any number where interference is not avoided).
+equal demand are an item, and so are pieces of distributed jobs of equal mode and size, of which a
+node holds one; equal distributed jobs are split into such pieces in whole ways, of which each may
+be taken by any number of them. (Where interference is not avoided, their replicas are items of
+their own.)
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import highspy
 import numpy as np
 
 from goodalloc.formulations.mode_rounds.node_items import node_classes, without_stays
@@ -16,6 +21,8 @@ from goodalloc.models.support.tolerances import SMALLEST_DIVISOR
 from goodalloc.solvers.modes.pattern_master import PatternMaster
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from jaxtyping import Bool, Float, Int
 
     from goodalloc.formulations.mode_rounds.node_items import Items, NodeClasses
@@ -26,6 +33,9 @@ if TYPE_CHECKING:
 
 #: Least weight of an unplaced item, of at most 1.
 LEAST_WEIGHT = 1e-3
+
+#: Ways to split a job that are thought of.
+MOST_WAYS = 200
 
 
 class Wanted(NamedTuple):
@@ -62,26 +72,64 @@ class Room(NamedTuple):
     closed: Bool[Flags, " nodes"]
 
 
-class Seats(NamedTuple):
-    """Pieces of a kind of distributed job by their size: mode, replicas of a job, and the numbers.
+class Splits(NamedTuple):
+    """How distributed jobs are split: mode, replicas of a job and sizes of its pieces of every way.
 
     Attributes
     ----------
     mode, replicas
-        Mode and replicas of every kind, shape (kinds,).
+        Mode and replicas of the jobs that a way is for, shape (ways,).
+    sizes
+        Replicas of each piece, by way.
     number
-        Pieces of *K* replicas, shape (kinds, most replicas on a node + 1).
+        Jobs that are split so, in whole or in part; shape (ways,).
     """
 
-    mode: Int[Indices, " kinds"]
-    replicas: Int[Indices, " kinds"]
-    number: Float[Floats, "kinds sizes"]
+    mode: Int[Indices, " ways"]
+    replicas: Int[Indices, " ways"]
+    sizes: list[tuple[int, ...]]
+    number: Float[Floats, " ways"]
+
+
+@dataclass(kw_only=True)
+class _SplitMaster(PatternMaster):
+    """The packing program in which distributed jobs choose among ways to split them.
+
+    Parameters
+    ----------
+    jobs
+        Jobs of every kind, shape (kinds,).
+    kind
+        Kind of the jobs of every way to split, shape (ways,).
+    pieces
+        Row of each of its pieces, by way.
+    """
+
+    jobs: Floats
+    kind: Indices
+    pieces: list[Indices]
+
+    def _prepare(self, demand: Floats, nodes: Indices, *, bounded: bool) -> Any:
+        """Return the solver; the columns of the ways to split stand before those of patterns."""
+        known = self._solver is not None
+        solver = super()._prepare(demand, nodes, bounded=bounded)
+        if known:
+            return solver
+        first, none = solver.getNumRow(), np.zeros(0, dtype=np.int32)
+        for number in self.jobs.tolist():
+            solver.addRow(number, highspy.kHighsInf, 0, none, np.zeros(0))
+        for kind, pieces in zip(self.kind.tolist(), self.pieces, strict=True):
+            row, number = np.unique(pieces, return_counts=True)
+            index = np.append(row, first + kind).astype(np.int32)
+            value = np.append(-number.astype(float), 1.0)
+            solver.addCol(0.0, 0.0, highspy.kHighsInf, index.size, index, value)
+        return solver
 
 
 def relaxed_packing(
     units: NodeUnits, wanted: Wanted, room: Room, watch: Watch
-) -> tuple[Packed, Seats]:
-    """Return the optimum of the packing program, with its prices, and the seats in it.
+) -> tuple[Packed, Splits]:
+    """Return the optimum of the packing program, with its prices, and how it splits jobs.
 
     Parameters
     ----------
@@ -103,35 +151,69 @@ def relaxed_packing(
     keys = np.column_stack([wanted.mode[several], wanted.replicas[several]])
     kinds, kind_of = np.unique(keys, axis=0, return_inverse=True)
     jobs = np.bincount(kind_of.reshape(-1), wanted.number[several], minlength=len(kinds))
-    mode, replicas = kinds.T
-    largest = np.minimum(units.most_per_node[mode], replicas - 1)
-    if not units.columns.rules.interference_avoidance:  # nodes hold any number of them
-        each = units.taken(mode, np.ones_like(mode))
-        singles = np.concatenate([singles, np.column_stack([units.mode_type[mode], each])])
-        largest = np.zeros_like(largest)
-    kind = np.repeat(np.arange(len(kinds)), largest)
-    size = 1 + np.arange(kind.size) - np.searchsorted(kind, kind)
+    kind, sizes = _ways_to_split(units, kinds)
+    # Where nodes hold pieces of any number of distributed jobs, these are replicas like others.
+    shared = units.columns.rules.interference_avoidance
+    parts = sizes if shared else [(1,) * sum(way) for way in sizes]
+    mode = np.repeat(kinds[kind, 0], np.array([len(way) for way in parts], dtype=np.int64))
+    size = np.fromiter(chain.from_iterable(parts), dtype=np.int64, count=mode.size)
+    keys = np.column_stack([units.mode_type[mode], units.taken(mode, size)])
+    pieces, piece = np.unique(keys, axis=0, return_inverse=True)
+    rows = len(singles) + len(pieces)
+    whole = singles if shared else np.concatenate([singles, pieces])
     items = without_stays(
-        code=singles[:, 0],
-        units=singles[:, 1:],
-        extra_code=units.mode_type[mode[kind]],
-        extra_units=units.taken(mode[kind], size),
-        extra_row=number.size + kind,
-        extra_amount=size.astype(float),
-        rows=number.size + len(kinds),
+        code=whole[:, 0],
+        units=whole[:, 1:],
+        extra_code=pieces[:, 0] if shared else pieces[:0, 0],
+        extra_units=pieces[:, 1:] if shared else pieces[:0, 1:],
+        extra_row=np.arange(len(whole), rows),
+        extra_amount=np.ones(rows - len(whole)),
+        rows=rows,
     )
-    weight = np.zeros(items.rows)
-    weight[: len(items.units)] = (items.units / units.size).sum(axis=1)
-    weight[items.extra_row] = (items.extra_units / units.size).sum(axis=1) / items.extra_amount
-    master, classes, _ = packing_program(units, items, weight, room, watch)
-    amount = np.concatenate([number, replicas * jobs]).astype(float)
+    weight = np.concatenate([singles, pieces])[:, 1:] / units.size
+    _, classes = _open_nodes(units, room)
+    row, ends = len(singles) + piece.reshape(-1), np.cumsum([len(way) for way in parts])
+    master = _SplitMaster(
+        items,
+        classes,
+        units.grid.shape,
+        _weights(weight.sum(axis=1)),
+        watch,
+        jobs=jobs.astype(float),
+        kind=kind,
+        pieces=[row[end - len(way) : end] for way, end in zip(parts, ends, strict=True)],
+    )
+    amount = np.concatenate([number, np.zeros(len(pieces))])
     packed = master.solve(amount, classes.count, bounded=False)
-    seats = np.zeros((len(kinds), int(units.most_per_node.max()) + 1))
-    for pattern, nodes in zip(master.patterns, packed.nodes, strict=True):
-        there = pattern.rows >= items.code.size
-        sizes = pattern.amounts[there].astype(np.int64)
-        seats[pattern.rows[there] - number.size, sizes] += nodes
-    return packed, Seats(mode, replicas, seats)
+    mode, replicas = kinds[kind].T
+    return packed, Splits(mode, replicas, sizes, packed.nodes[: kind.size])
+
+
+def _ways_to_split(
+    units: NodeUnits, kinds: Int[Indices, "kinds 2"]
+) -> tuple[Int[Indices, " ways"], list[tuple[int, ...]]]:
+    """Return the kind, mode and replicas, of every way to split jobs, and the sizes of its pieces.
+
+    Of a job of many replicas these are the `MOST_WAYS` with the largest pieces.
+    """
+    span = units.columns.rules.max_nodes_per_job
+    found = []
+    for mode, replicas in kinds.tolist():
+        largest = min(int(units.most_per_node[mode]), replicas - 1)
+        found.append(list(islice(_sizes(replicas, largest, span), MOST_WAYS)))
+    kind = np.repeat(np.arange(len(kinds)), np.array([len(ways) for ways in found], dtype=np.int64))
+    return kind, list(chain.from_iterable(found))
+
+
+def _sizes(replicas: int, largest: int, pieces: int) -> Iterator[tuple[int, ...]]:
+    """Generate the ways to split replicas into pieces that do not grow, the largest first."""
+    if replicas == 0:
+        yield ()
+    elif pieces > 0:
+        least = -(-replicas // pieces)
+        for size in range(min(largest, replicas), least - 1, -1):
+            for rest in _sizes(replicas - size, size, pieces - 1):
+                yield (size, *rest)
 
 
 def packing_program(
@@ -146,7 +228,16 @@ def packing_program(
     items, weight
         The items, and the weight of an unplaced one of every row.
     """
+    nodes, classes = _open_nodes(units, room)
+    return PatternMaster(items, classes, units.grid.shape, _weights(weight), watch), classes, nodes
+
+
+def _weights(weight: Float[Floats, " rows"]) -> Float[Floats, " rows"]:
+    """Return the weights of unplaced items relative to the largest one."""
+    return np.asarray(np.maximum(weight / weight.max(initial=SMALLEST_DIVISOR), LEAST_WEIGHT))
+
+
+def _open_nodes(units: NodeUnits, room: Room) -> tuple[Int[Indices, " nodes"], NodeClasses]:
+    """Return the nodes with free GPUs, and their classes."""
     nodes = np.flatnonzero(room.free[:, 0] > 0)
-    classes = node_classes(units.node_type[nodes], room.free[nodes], ~room.closed[nodes])
-    weight = np.maximum(weight / weight.max(initial=SMALLEST_DIVISOR), LEAST_WEIGHT)
-    return PatternMaster(items, classes, units.grid.shape, weight, watch), classes, nodes
+    return nodes, node_classes(units.node_type[nodes], room.free[nodes], ~room.closed[nodes])

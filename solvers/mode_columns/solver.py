@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import numpy as np
@@ -17,28 +16,28 @@ from goodalloc.solvers.columns.seconds import SecondsOfParts
 from goodalloc.solvers.columns.whole_numbers import GREATEST_POWER, MOST_SCALES, NEAR
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
-from goodalloc.solvers.mode_columns.choice_pools import STAY, pooled_choices
+from goodalloc.solvers.mode_columns.choice_pools import pooled_choices
 from goodalloc.solvers.mode_columns.compiled_classes import CompiledClasses
-from goodalloc.solvers.mode_columns.leftovers import Leftovers
 from goodalloc.solvers.mode_columns.node_filling import NodeFilling
 from goodalloc.solvers.mode_columns.node_units import NodeUnits
 from goodalloc.solvers.mode_columns.pool_prices import FIRST_SAMPLE, search_pool_prices
 from goodalloc.solvers.mode_columns.pool_proofs import pool_proof
 from goodalloc.solvers.mode_columns.priced_classes import PricedClasses
-from goodalloc.solvers.mode_columns.whole_jobs import taken_choices, whole_jobs
-from goodalloc.solvers.mode_columns.worth_search import best_pool_prices
+from goodalloc.solvers.mode_columns.repairs import Repairs
+from goodalloc.solvers.mode_columns.stay_search import ProvenCost, StayRound
+from goodalloc.solvers.mode_columns.worth_search import PoolSearch, best_pool_prices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from jaxtyping import Float
 
     from goodalloc.formulations.mode_rounds.node_prices import PoolProof
     from goodalloc.models.columns.mode_columns import ModeColumns
-    from goodalloc.models.columns.utilities_by_mode import ModeColumnUtilities
     from goodalloc.models.round.allocation import Allocation
-    from goodalloc.models.support.array_types import Floats, Indices
+    from goodalloc.models.support.array_types import Floats
     from goodalloc.solvers.mode_columns.choice_pools import PooledChoices
+
+#: Times that it is thought over which jobs stay.
+STAY_ROUNDS = 8
 
 #: Relative gap of the sample's prices, which only say what costs are relative to.
 SAMPLE_GAP = 1e-3
@@ -118,25 +117,33 @@ def solve_mode_columns(columns: ModeColumns, backend: Backend = "numpy") -> Mode
     priced = _priced(choices, power, reference)
     if backend == "jax":
         priced = CompiledClasses(choices, power, reference, priced.count)
-    classes, found, worths = best_pool_prices(priced, units, watch)
-    certified = _priced(classes.choices, power, reference).respond(found.prices)
-    found = found._replace(response=certified)
+    everyone = np.arange(columns.num_jobs)
+    nothing = NodeFilling(units, np.zeros_like(everyone), np.zeros_like(everyone))
+    _, found, worths = best_pool_prices(priced, units, watch)
+    pooled = choices.demand.shape[1]
+    search = PoolSearch(units, watch, float(everyone.size), pooled, list(worths), found.prices)
+    settled = StayRound(priced, everyone, nothing).settled(search, STAY_ROUNDS)
     seconds.end("prices")
-    positions = whole_jobs(classes, taken_choices(classes, found, watch), found.prices)
-    seconds.end("choices")
-    plan = _Plan(utilities, classes, positions, found.prices, units, watch)
-    allocation = max(plan.allocations(), key=utilities.fitness)
+    repairs = Repairs(utilities, priced, units, settled.proven, watch)
+    allocation = repairs.repaired(repairs.placed(settled)).allocation()
     seconds.end("packing")
+    proven = settled.proven
+    certified = _priced(choices, power, reference)
+    if units.grid.exact:
+        cost = StayRound(certified, everyone, nothing).best(proven.prices, proven.worths).cost
+    else:  # what nodes have is rounded
+        proven = ProvenCost(certified.respond(found.prices).bound, found.prices, ())
+        cost = proven.cost
     if broken := column_violations(columns, allocation):
         raise AssertionError(f"The packing breaks a rule: {broken[0]}")
-    bound = fitness_from_cost(found.response.bound, columns.num_jobs, power, reference)
+    bound = fitness_from_cost(cost, columns.num_jobs, power, reference)
     bound *= 1.0 + 1e-15 * (8.0 + 8.0 * abs(math.log(bound)))
     value = utilities.fitness(allocation)
     bound = max(bound, value)
     seconds.end("check")
     gap = 1.0 - value / bound
-    proof = pool_proof(units, found.prices, worths, reference)
-    return ModeColumnAnswer(allocation, value, bound, found.prices, gap, seconds.found, proof)
+    proof = pool_proof(units, proven.prices, proven.worths, reference)
+    return ModeColumnAnswer(allocation, value, bound, proven.prices, gap, seconds.found, proof)
 
 
 def _priced(choices: PooledChoices, power: float, reference: float) -> PricedClasses:
@@ -157,47 +164,3 @@ def _reference(choices: PooledChoices, power: float) -> float:
             break
         reference = bound
     return reference
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """Choices of all jobs near the best prices, to be placed."""
-
-    utilities: ModeColumnUtilities
-    classes: PricedClasses
-    positions: Indices
-    prices: Floats
-    units: NodeUnits
-    watch: Watch
-
-    def allocations(self) -> Iterator[Allocation]:
-        """Generate allocations: with all jobs where they stay, and where that leaves some without
-        a place, with those beside others that move placed anew.
-        """
-        choices, columns = self.classes.choices, self.classes.choices.columns
-        current, stays = columns.current, self.positions == STAY
-        code = choices.code[choices.kind[choices.job_class], np.maximum(self.positions, 0)]
-        mode, several, replicas = choices.decode(code)
-        mode = np.where(stays, current.mode, mode)
-        replicas = np.where(stays, current.job_replicas, replicas)
-        apart = np.where(stays, current.job_nodes > 1, several > 0)
-        worth = self.classes.demand_of(choices.job_class, self.positions) @ self.prices
-        filling = NodeFilling(self.units, mode, replicas)
-        filling.keep(stays)
-        left = filling.unplaced
-        filling.fill(left[~apart[left]], left[apart[left]], worth, self.watch)
-        yield self._completed(filling.copy())
-        left = filling.unplaced
-        left = left[~apart[left]]
-        if left.size and stays.any():
-            lacking = np.unique(self.units.mode_type[mode[left]])
-            one = np.concatenate([left, filling.release(filling.mixed(lacking))])
-            filling.fill(one, one[:0], worth, self.watch)
-            yield self._completed(filling)
-
-    def _completed(self, filling: NodeFilling) -> Allocation:
-        """Return the allocation with what is left placed and used."""
-        leftovers = Leftovers(self.utilities, self.classes, self.prices, filling)
-        leftovers.place()
-        leftovers.use()
-        return filling.allocation()

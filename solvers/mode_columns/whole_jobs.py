@@ -76,7 +76,7 @@ def taken_choices(classes: PricedClasses, found: PoolPrices, watch: Watch) -> Ta
     each = builder.add_rows("one_choice", rows.size, lower=count, upper=count)
     builder.add_entries(each[row], taken, 1.0)
     demand = classes.demand_of(members, positions) * jobs
-    pool = builder.add_rows("pool", pools, upper=(1.0 - usage) * jobs)
+    pool = builder.add_rows("pool", pools, upper=(classes.there - usage) * jobs)
     column, at = np.nonzero(demand)
     builder.add_entries(pool[at], taken[column], demand[column, at])
     builder.add_entries(pool, over, -1.0)

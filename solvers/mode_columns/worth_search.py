@@ -14,7 +14,7 @@ import numpy as np
 
 from goodalloc.solvers.mode_columns.choice_pools import STAY
 from goodalloc.solvers.mode_columns.node_worth import with_node_worth
-from goodalloc.solvers.mode_columns.pool_prices import search_pool_prices
+from goodalloc.solvers.mode_columns.pool_prices import PoolPrices, search_pool_prices
 from goodalloc.solvers.mode_columns.seat_program import Room, Wanted, relaxed_packing
 from goodalloc.solvers.mode_columns.whole_jobs import taken_choices
 
@@ -23,15 +23,14 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Floats
     from goodalloc.solvers.interface.watch import Watch
     from goodalloc.solvers.mode_columns.node_units import NodeUnits
-    from goodalloc.solvers.mode_columns.pool_prices import PoolPrices
     from goodalloc.solvers.mode_columns.priced_classes import PricedClasses
     from goodalloc.solvers.modes.pattern_master import Packed
 
 #: Relative gap to which the best prices are searched, and those of a sample.
-PRICE_GAP, SAMPLE_GAP = 1e-6, 1e-5
+PRICE_GAP, SAMPLE_GAP = 1e-5, 3e-5
 
 #: Classes of the sample.
-SAMPLE = 8_000
+SAMPLE = 2_000
 
 #: Rounds of further pools with the sample, and with all jobs.
 SAMPLE_ROUNDS, ROUNDS = 12, 2
@@ -93,7 +92,7 @@ def best_pool_prices(classes: PricedClasses, units: NodeUnits, watch: Watch) -> 
     >>> found.best.response.bound > search_pool_prices(classes, tolerance=1e-3).response.bound
     True
     """
-    search = _Search(units, watch, float(classes.count.sum()), classes.choices.demand.shape[1])
+    search = PoolSearch(units, watch, float(classes.count.sum()), classes.choices.demand.shape[1])
     if classes.choices.num_classes > 2 * SAMPLE:
         search.run(classes.sample(SAMPLE, 0), SAMPLE_GAP, SAMPLE_ROUNDS)
         return search.run(classes, PRICE_GAP, ROUNDS)
@@ -101,7 +100,7 @@ def best_pool_prices(classes: PricedClasses, units: NodeUnits, watch: Watch) -> 
 
 
 @dataclass
-class _Search:
+class PoolSearch:
     """Prices and further pools found so far.
 
     Parameters
@@ -125,12 +124,34 @@ class _Search:
     worths: list[tuple[int, NodeValue]] = field(default_factory=list)
     known: Floats | None = None
 
-    def run(self, plain: PricedClasses, gap: float, rounds: int) -> PricedPools:
-        """Search on with these classes, to a relative gap, and for further pools some rounds."""
-        classes = with_node_worth(plain, self.units, self.worths)
+    @property
+    def prices(self) -> Floats:
+        """The best prices so far, 0 before any are known."""
+        return np.zeros(self.pooled) if self.known is None else self.known
+
+    def run(
+        self, plain: PricedClasses, gap: float, rounds: int, room: Room | None = None
+    ) -> PricedPools:
+        """Search on with some classes.
+
+        Parameters
+        ----------
+        plain
+            The classes, without further pools.
+        gap
+            Cost of a job by which the bound may fall short of the best one.
+        rounds
+            Times that further pools are sought.
+        room
+            What nodes have left; all that they have if None.
+        """
+        classes = with_node_worth(plain, self.units, self.worths, room)
+        if not classes.choices.num_classes:  # nobody chooses
+            known = PoolPrices(self.prices, classes.respond(self.prices), 0)
+            return PricedPools(classes, known, tuple(self.worths))
         found = search_pool_prices(classes, gap * self.jobs, self.known)
         for _ in range(rounds if self.units.grid.exact else 0):
-            packed = _packed(classes, found, self.units, self.watch)
+            packed = _packed(classes, found, self.units, room, self.watch)
             if packed.unpacked <= UNPACKED * self.jobs:
                 break
             further = found.prices[self.pooled :]
@@ -139,7 +160,7 @@ class _Search:
             self.worths += packed.values.items()
             self.known = np.append(found.prices[: self.pooled], further[further > 0.0])
             before = found.response.bound
-            classes = with_node_worth(plain, self.units, self.worths)
+            classes = with_node_worth(plain, self.units, self.worths, room)
             found = search_pool_prices(classes, gap * self.jobs, self.known)
             if found.response.bound - before < WORTH_WHILE * self.jobs:
                 break
@@ -147,7 +168,9 @@ class _Search:
         return PricedPools(classes, found, tuple(self.worths))
 
 
-def _packed(classes: PricedClasses, found: PoolPrices, units: NodeUnits, watch: Watch) -> Packed:
+def _packed(
+    classes: PricedClasses, found: PoolPrices, units: NodeUnits, room: Room | None, watch: Watch
+) -> Packed:
     """Return the relaxed packing of what jobs take at the best prices, wherever they run now."""
     choices = classes.choices
     taken = taken_choices(classes, found, watch)
@@ -157,4 +180,4 @@ def _packed(classes: PricedClasses, found: PoolPrices, units: NodeUnits, watch: 
     some = (replicas > 0) & (taken.number > 0.0)
     wanted = Wanted(mode[some], replicas[some], several[some] > 0, taken.number[some])
     empty = Room(units.capacity, np.zeros(len(units.capacity), dtype=bool))
-    return relaxed_packing(units, wanted, empty, watch)[0]
+    return relaxed_packing(units, wanted, room or empty, watch)[0]
