@@ -14,6 +14,7 @@ from goodalloc.solvers.mode_columns.choice_pools import most_per_node
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
+    from goodalloc.formulations.mode_rounds.node_values import NodeValue
     from goodalloc.formulations.mode_rounds.resource_units import ResourceGrid
     from goodalloc.models.columns.mode_columns import ModeColumns
     from goodalloc.models.support.array_types import Floats, Indices
@@ -33,6 +34,9 @@ class NodeUnits:
         The round.
     node_type, mode_type
         Type of GPU of every node and mode.
+    known_shares
+        Value functions of nodes by their identity, with what choices take of them where that is
+        computed (`node_worth.py`).
 
     Examples
     --------
@@ -47,6 +51,7 @@ class NodeUnits:
         self.columns = columns
         self.node_type = columns.cluster.node_type
         self.mode_type = np.maximum(columns.prototype.mode_type, 0)
+        self.known_shares: dict[int, tuple[NodeValue, Floats]] = {}
 
     @cached_property
     def grid(self) -> ResourceGrid:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from goodalloc.formulations.mode_rounds.node_values import NodeValue
     from goodalloc.models.support.array_types import Flags, Floats, Indices
+    from goodalloc.solvers.mode_columns.choice_pools import PooledChoices
     from goodalloc.solvers.mode_columns.node_units import NodeUnits
     from goodalloc.solvers.mode_columns.priced_classes import PricedClasses
 
@@ -50,26 +51,35 @@ def with_node_worth(
     """
     if not worths:
         return classes
-    choices, columns = classes.choices, classes.choices.columns
+    further = np.zeros((len(classes.choices.demand), len(worths)))
+    there = np.ones(len(worths))
+    for pool, (code, value) in enumerate(worths):
+        further[:, pool] = _shares(classes.choices, units, code, value)
+        if room is not None:
+            here = units.node_type == code
+            left = np.maximum(left_worth(value, room.free[here], room.closed[here]), 0.0)
+            there[pool] = float(left.sum()) / (worth_of_nodes(units, code, value) or 1.0)
+    return classes.with_pools(further, there)
+
+
+def _shares(choices: PooledChoices, units: NodeUnits, code: int, value: NodeValue) -> Floats:
+    """Return the share of what all nodes of a type are worth that choices take, by code."""
+    known = units.known_shares.get(id(value))
+    if known is not None:
+        return known[1]
+    columns, worth = choices.columns, worth_of_nodes(units, code, value)
     mode, several, replicas = choices.decode(np.arange(len(choices.demand)))
     taken = units.taken(mode, replicas)
     span = min(columns.rules.max_nodes_per_job, columns.cluster.num_nodes)
     width = choices.length.shape[1]
-    further = np.zeros((len(choices.demand), len(worths)))
-    there = np.ones(len(worths))
-    for pool, (code, value) in enumerate(worths):
-        worth = worth_of_nodes(units, code, value)
-        if room is not None:
-            here = units.node_type == code
-            left = np.maximum(left_worth(value, room.free[here], room.closed[here]), 0.0)
-            there[pool] = float(left.sum()) / (worth or 1.0)
-        piece = value.shared(taken).reshape(-1, 2, width)[:, 0, 1:]
-        piece = np.where(np.isfinite(piece), piece, np.inf)
-        split = least_splits(piece, np.full(len(piece), span), width - 1)
-        takes = np.where(several > 0, split[mode, replicas], value.at(taken))
-        here = (units.mode_type[mode] == code) & np.isfinite(takes) & (worth > 0.0)
-        further[:, pool] = np.where(here, takes, 0.0) / (worth or 1.0)
-    return classes.with_pools(further, there)
+    piece = value.shared(taken).reshape(-1, 2, width)[:, 0, 1:]
+    piece = np.where(np.isfinite(piece), piece, np.inf)
+    split = least_splits(piece, np.full(len(piece), span), width - 1)
+    takes = np.where(several > 0, split[mode, replicas], value.at(taken))
+    here = (units.mode_type[mode] == code) & np.isfinite(takes) & (worth > 0.0)
+    shares = np.where(here, takes, 0.0) / (worth or 1.0)
+    units.known_shares[id(value)] = value, shares
+    return shares
 
 
 def worth_of_nodes(units: NodeUnits, code: int, value: NodeValue) -> float:
