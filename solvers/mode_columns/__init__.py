@@ -1,4 +1,4 @@
-"""Rounds of many jobs with modes: prices of pooled resources, whole numbers, nodes, and a proof."""
+"""Rounds of many jobs with modes: prices of pools and nodes, who stays, repairs, and a proof."""
 
 import lazy_loader
 

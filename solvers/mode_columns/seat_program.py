@@ -147,7 +147,7 @@ def relaxed_packing(
     taken = units.taken(wanted.mode[one], wanted.replicas[one])
     keys = np.column_stack([units.mode_type[wanted.mode[one]], taken])
     singles, item = np.unique(keys, axis=0, return_inverse=True)
-    number = np.bincount(item.reshape(-1), wanted.number[one], minlength=len(singles))
+    alone = np.bincount(item.reshape(-1), wanted.number[one], minlength=len(singles))
     keys = np.column_stack([wanted.mode[several], wanted.replicas[several]])
     kinds, kind_of = np.unique(keys, axis=0, return_inverse=True)
     jobs = np.bincount(kind_of.reshape(-1), wanted.number[several], minlength=len(kinds))
@@ -183,10 +183,13 @@ def relaxed_packing(
         kind=kind,
         pieces=[row[end - len(way) : end] for way, end in zip(parts, ends, strict=True)],
     )
-    amount = np.concatenate([number, np.zeros(len(pieces))])
+    amount = np.concatenate([alone.astype(float), np.zeros(len(pieces))])
     packed = master.solve(amount, classes.count, bounded=False)
     mode, replicas = kinds[kind].T
-    return packed, Splits(mode, replicas, sizes, packed.nodes[: kind.size])
+    number = packed.nodes[: kind.size]
+    if not np.isfinite(packed.unpacked):  # nothing is known: the first way of each kind
+        number = np.where(np.append(True, kind[1:] != kind[:-1])[: kind.size], jobs[kind], 0.0)
+    return packed, Splits(mode, replicas, sizes, number)
 
 
 def _ways_to_split(

@@ -1,4 +1,4 @@
-"""Solver of rounds of modes in columns: prices of pools, whole choices, nodes, certified gap."""
+"""Solver of rounds of modes in columns: prices, who stays, nodes, repairs, certified gap."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ class ModeColumnAnswer(NamedTuple):
     gap
         Relative gap, ``1 - fitness / bound``.
     seconds
-        Seconds of the utility table, the choices, the prices, the packing, the check.
+        Seconds of the utility table, the choices, the prices and who stays, the packing with
+        repairs, the check.
     proof
         The prices by nodes, for a certificate.
     """
@@ -76,8 +77,10 @@ class ModeColumnAnswer(NamedTuple):
 def solve_mode_columns(columns: ModeColumns, backend: Backend = "numpy") -> ModeColumnAnswer:
     """Decide a round of modes, with a bound that prices certify.
 
-    The nodes of a type of GPU count as pools of GPUs and resources for the bound; where that lets
-    choices through that do not share nodes well, as further pools of what nodes are worth.
+    The nodes of a type of GPU count as pools of GPUs and resources; where that lets choices through
+    that do not share nodes well, as further pools of what nodes are worth (`worth_search.py`). Jobs
+    stay or move by what they leave to others on their node (`stay_search.py`), and the allocation
+    is repaired where it loses most against the bound (`repairs.py`).
 
     Parameters
     ----------
