@@ -107,6 +107,8 @@ def verdict(worth: Any, proved: float, claimed: float) -> Any:
         value = worth()
     except ValueError as error:
         reasons.append(str(error))
+    if proved < value * (1 - 3 * verify.ERROR):
+        reasons.append(f"The bound of {proved!r} that is proved is below the fitness {value!r}.")
     bound = max(proved, value * (1 + 3 * verify.ERROR))
     if not bound <= claimed:
         reasons.append(f"A bound of {bound!r} is proved; {claimed!r} is claimed.")
@@ -124,6 +126,8 @@ def read_columns(table: Any) -> Any:
     require(b"goodalloc" in metadata, "Round: its metadata has no key 'goodalloc'.")
     r = verify_round.read_round(json.loads(metadata[b"goodalloc"]))
     require(r.rules.fair_share != "least", "Round: fair_share is 'least'.")
+    plain = len(r.jobs) == 1 and not r.jobs[0].place and r.jobs[0].min_replicas == 0
+    require(plain and r.jobs[0].preemptible, "Round: the job of its metadata is not a plain one.")
     prefixes = [f"{mode}." if mode else "" for mode in r.jobs[0].modes]
     names = [prefix + name for prefix in prefixes for name in NUMBERS]
     models = [np.asarray(table[name].to_numpy(), dtype=float) for name in names]

@@ -202,7 +202,7 @@ class NodeFilling:
             if (node[left] == NOWHERE).all():
                 break
         self._settle(pieces, node)
-        self._spread_out(several[~self._spread[several]])
+        self._spread_out(several[~self.placed[several]])
 
     def _settle(self, pieces: _Pieces, node: Indices) -> None:
         """Record where pieces are; those of a distributed job that lacks some are free again."""
@@ -213,7 +213,14 @@ class NodeFilling:
         self._closed[node[lost]] = False
         self.where[pieces.job[~apart]] = node[~apart]
         kept = apart & there & ~lost
-        self._add_several(pieces.job[kept], node[kept], pieces.replicas[kept])
+        # without interference avoidance pieces of a job may have met on a node
+        keys = np.column_stack([pieces.job[kept], node[kept]])
+        pairs, piece = np.unique(keys, axis=0, return_inverse=True)
+        job, where = pairs.T
+        replicas = np.bincount(piece.reshape(-1), pieces.replicas[kept]).astype(np.int64)
+        several = np.bincount(job, minlength=self.where.size)[job] > 1
+        self.where[job[~several]] = where[~several]
+        self._add_several(job[several], where[several], replicas[several])
 
     def _spread_out(self, jobs: Indices) -> None:
         """Place distributed jobs on the nodes with most room for them, as far as they fit."""

@@ -2,10 +2,10 @@ r"""Which jobs stay on each node, at prices of what nodes have.
 
 A pool sees what a job that stays takes of all nodes, not on which node that is, and what it leaves
 there to others. Node by node, the jobs that may stay on their one node have no price of their own:
-at the best one each is indifferent. With :math:`\ell_j` the least cost and price of job *j* if it
-moves, :math:`c_j` its cost where it is, :math:`d_j` what it takes, *g* what is left of a node is
-worth to others (`formulations/mode_rounds/node_values.py`, (1) or (3)) and :math:`\lambda` the
-prices of GPUs and resources,
+at the best one each is indifferent. With :math:`\ell_j` the least cost and price of job *j* in any
+other way, :math:`c_j` its cost where it is, :math:`d_j` what it takes, *g* what is left of a node
+is worth to others (`formulations/mode_rounds/node_values.py`, (3), or (1) where a distributed job
+is there already) and :math:`\lambda` the prices of GPUs, resources and nodes,
 
 .. math::
 
@@ -13,8 +13,9 @@ prices of GPUs and resources,
     \sum_{j \in S} d_j\bigr) + \sum_{j \in S} (\ell_j - c_j - \lambda d_j) \Bigr\} \Bigr)       (1)
 
 is a lower bound on the total cost, :math:`J_v` being the jobs that may stay on node *v*: whoever is
-on it besides *S* pays no more than what *S* leaves is worth. It is never below the bound of pools,
-as *g* is superadditive.
+on it besides *S* pays no more than what *S* leaves is worth. A distributed job that stays pays for
+its pieces as others do, which is one of its ways in :math:`\ell_j`. The bound is never below that
+of pools, as :math:`f(x) + g(y) \le g(x + y)` with *f* of (1) there.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ class NodeUnits:
     node_type, mode_type
         Type of GPU of every node and mode.
     known_shares
-        Value functions of nodes by their identity, with what choices take of them where that is
-        computed (`node_worth.py`).
+        The latest value functions of nodes by type of GPU and identity, with what choices take of
+        them (`node_worth.py`).
 
     Examples
     --------
@@ -51,7 +51,7 @@ class NodeUnits:
         self.columns = columns
         self.node_type = columns.cluster.node_type
         self.mode_type = np.maximum(columns.prototype.mode_type, 0)
-        self.known_shares: dict[int, tuple[NodeValue, Floats]] = {}
+        self.known_shares: dict[tuple[int, int], tuple[NodeValue, Floats]] = {}
 
     @cached_property
     def grid(self) -> ResourceGrid:

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from goodalloc.solvers.mode_columns.priced_classes import PricedClasses
 
 
+#: Value functions of which it is known what choices take.
+MOST_KNOWN = 64
+
+
 def with_node_worth(
     classes: PricedClasses,
     units: NodeUnits,
@@ -64,9 +68,9 @@ def with_node_worth(
 
 def _shares(choices: PooledChoices, units: NodeUnits, code: int, value: NodeValue) -> Floats:
     """Return the share of what all nodes of a type are worth that choices take, by code."""
-    known = units.known_shares.get(id(value))
-    if known is not None:
-        return known[1]
+    key = code, id(value)
+    if key in units.known_shares:
+        return units.known_shares[key][1]
     columns, worth = choices.columns, worth_of_nodes(units, code, value)
     mode, several, replicas = choices.decode(np.arange(len(choices.demand)))
     taken = units.taken(mode, replicas)
@@ -78,7 +82,9 @@ def _shares(choices: PooledChoices, units: NodeUnits, code: int, value: NodeValu
     takes = np.where(several > 0, split[mode, replicas], value.at(taken))
     here = (units.mode_type[mode] == code) & np.isfinite(takes) & (worth > 0.0)
     shares = np.where(here, takes, 0.0) / (worth or 1.0)
-    units.known_shares[id(value)] = value, shares
+    units.known_shares[key] = value, shares  # as long as the value is here, nothing has its id
+    if len(units.known_shares) > MOST_KNOWN:
+        del units.known_shares[next(iter(units.known_shares))]
     return shares
 
 

@@ -2,8 +2,9 @@ r"""Allocations of rounds of modes repaired where they lose most against the bou
 
 At the prices of the bound, (1) of `node_stays.py`, what an allocation costs more than the bound is
 a sum of losses, none below 0: of a job, what its cost and payment are above the least; of a node,
-what its contents are worth less than the best ones. The nodes that lose most are emptied, with as
-many others, and all their jobs are placed anew, as in the whole round; what is no better is undone.
+what its contents are worth less than the best ones. (Where units are not exact the bound is none,
+and losses are guesses.) The nodes that lose most are emptied, with as many others, and all their
+jobs are placed anew, as in the whole round; what is no better is undone.
 """
 
 from __future__ import annotations
@@ -36,8 +37,11 @@ if TYPE_CHECKING:
 #: share of all nodes, and a number.
 COVERED, OF_NODES, MOST_NODES = 0.97, 0.2, 500
 
+#: Nodes that lose at least in a repair, as far as there are as many.
+LEAST_NODES = 4
+
 #: Repairs at most, those in a row that fail, and loss of a job below which none is tried.
-MOST_REPAIRS, FAILURES, SMALL_LOSS = 6, 2, 1e-5
+MOST_REPAIRS, FAILURES, SMALL_LOSS = 12, 4, 1e-5
 
 #: Times that what stays is thought over in a repair.
 STAY_ROUNDS = 3
@@ -103,7 +107,7 @@ class Repairs:
             small = SMALL_LOSS * losses.job.size
             if failed == FAILURES or losses.node.sum() + losses.job.sum() <= small:
                 break
-            jobs = self._jobs(filling, losses, random)
+            jobs = self._jobs(filling, losses, failed, random)
             trial = filling.copy()
             trial.remove(jobs)
             part = StayRound(self.classes.of_jobs(jobs), jobs, trial)
@@ -118,9 +122,12 @@ class Repairs:
         return filling
 
     def _jobs(
-        self, filling: NodeFilling, losses: Losses, random: np.random.Generator
+        self, filling: NodeFilling, losses: Losses, failed: int, random: np.random.Generator
     ) -> Int[Indices, " some"]:
-        """Return the jobs to be placed anew: those on nodes that lose, and on as many others."""
+        """Return the jobs to be placed anew: those on nodes that lose, and on as many others.
+
+        After repairs that failed these are fewer nodes.
+        """
         job, node, *_ = filling.pieces
         pieces = np.bincount(job, minlength=losses.job.size)
         loss = losses.node.copy()
@@ -129,6 +136,7 @@ class Repairs:
         total = np.cumsum(loss[order])
         number = 1 + int(np.searchsorted(total, COVERED * total.max()))
         number = min(number, 1 + int(OF_NODES * order.size), MOST_NODES)
+        number = max(number >> failed, min(number, LEAST_NODES))
         chosen = np.zeros(loss.size, dtype=bool)
         chosen[order[:number]] = True
         chosen[random.permutation(order[number:])[:number]] = True
@@ -139,7 +147,9 @@ class Repairs:
 
     @cached_property
     def _best(self) -> tuple[Floats, Floats]:
-        """Least cost and price of every job but to stay, and greatest value of every node."""
+        """Least cost and price of every job but to stay on its one node, and greatest value of
+        every node.
+        """
         everyone = np.arange(self.classes.choices.columns.num_jobs)
         nothing = NodeFilling(self.units, np.zeros_like(everyone), np.zeros_like(everyone))
         best = StayRound(self.classes, everyone, nothing).best(

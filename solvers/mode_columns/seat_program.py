@@ -111,6 +111,7 @@ class _SplitMaster(PatternMaster):
 
     def _prepare(self, demand: Floats, nodes: Indices, *, bounded: bool) -> Any:
         """Return the solver; the columns of the ways to split stand before those of patterns."""
+        assert not bounded
         known = self._solver is not None
         solver = super()._prepare(demand, nodes, bounded=bounded)
         if known:
@@ -151,7 +152,7 @@ def relaxed_packing(
     keys = np.column_stack([wanted.mode[several], wanted.replicas[several]])
     kinds, kind_of = np.unique(keys, axis=0, return_inverse=True)
     jobs = np.bincount(kind_of.reshape(-1), wanted.number[several], minlength=len(kinds))
-    kind, sizes = _ways_to_split(units, kinds)
+    kind, sizes = _ways_to_split(units, kinds, room)
     # Where nodes hold pieces of any number of distributed jobs, these are replicas like others.
     shared = units.columns.rules.interference_avoidance
     parts = sizes if shared else [(1,) * sum(way) for way in sizes]
@@ -193,17 +194,23 @@ def relaxed_packing(
 
 
 def _ways_to_split(
-    units: NodeUnits, kinds: Int[Indices, "kinds 2"]
+    units: NodeUnits, kinds: Int[Indices, "kinds 2"], room: Room
 ) -> tuple[Int[Indices, " ways"], list[tuple[int, ...]]]:
     """Return the kind, mode and replicas, of every way to split jobs, and the sizes of its pieces.
 
-    Of a job of many replicas these are the `MOST_WAYS` with the largest pieces.
+    Of a job of many replicas these are the `MOST_WAYS` with the largest pieces that some node has
+    room for; where pieces of any jobs may share a node, the first stands for all.
     """
-    span = units.columns.rules.max_nodes_per_job
+    rules = units.columns.rules
+    most = MOST_WAYS if rules.interference_avoidance else 1
     found = []
     for mode, replicas in kinds.tolist():
-        largest = min(int(units.most_per_node[mode]), replicas - 1)
-        found.append(list(islice(_sizes(replicas, largest, span), MOST_WAYS)))
+        each = units.taken(np.array(mode), np.array(1))
+        free = room.free[units.node_type == units.mode_type[mode]][:, each > 0]
+        held = int((free // each[each > 0]).min(axis=1).max(initial=0))
+        held = max(held, -(-replicas // rules.max_nodes_per_job))
+        largest = min(held, int(units.most_per_node[mode]), replicas - 1)
+        found.append(list(islice(_sizes(replicas, largest, rules.max_nodes_per_job), most)))
     kind = np.repeat(np.arange(len(kinds)), np.array([len(ways) for ways in found], dtype=np.int64))
     return kind, list(chain.from_iterable(found))
 

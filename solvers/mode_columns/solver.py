@@ -131,7 +131,7 @@ def solve_mode_columns(columns: ModeColumns, backend: Backend = "numpy") -> Mode
     allocation = repairs.repaired(repairs.placed(settled)).allocation()
     seconds.end("packing")
     proven = settled.proven
-    certified = _priced(choices, power, reference)
+    certified = priced if backend == "numpy" else _priced(choices, power, reference)
     if units.grid.exact:
         cost = StayRound(certified, everyone, nothing).best(proven.prices, proven.worths).cost
     else:  # what nodes have is rounded

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from goodalloc.solvers.mode_columns.priced_classes import PricedClasses
     from goodalloc.solvers.mode_columns.worth_search import PoolSearch, PricedPools
 
-#: Relative gap to which prices are searched in every round, and times that further pools are then.
+#: Cost of a job by which prices may fall short in every round, and times that further pools are
+#: sought then.
 PRICE_GAP, POOL_ROUNDS = 5e-6, 3
 
 #: Cost of a job by which the choice of those that stay may be worse than the bound at its prices,
@@ -44,7 +45,7 @@ SETTLED, SLOW = 3e-5, 0.9
 
 
 class ProvenCost(NamedTuple):
-    """Lower bound on the total cost.
+    """Lower bound on the total cost, if the units of the round are exact.
 
     Attributes
     ----------
@@ -127,7 +128,7 @@ class StayRound:
         choices = self.classes.choices
         current, units = choices.columns.current, self.filling.units
         may = np.isfinite(choices.kept[choices.job_class]) & (current.job_nodes[self.jobs] == 1)
-        own = np.flatnonzero(may & (choices.kept_code[choices.job_class] > 0))
+        own = np.flatnonzero(may)
         node = np.zeros(choices.columns.num_jobs, dtype=np.int64)
         node[current.job] = current.node
         job = self.jobs[own]
@@ -147,7 +148,7 @@ class StayRound:
         classes = with_node_worth(self.classes, units, worths)
         choices, current = classes.choices, classes.choices.columns.current
         pooled = self.classes.choices.demand.shape[1]
-        least, _ = classes.cheapest(prices)
+        least, chosen = classes.cheapest(prices)
         own, singles = choices.job_class, self.singles
         kept = classes.kept_cost[own]
         apart = np.isfinite(kept) & (current.job_nodes[self.jobs] > 1)
@@ -162,8 +163,19 @@ class StayRound:
         stays[self.jobs[singles.job[stay]]] = True
         cost = math.fsum(cheapest.tolist()) - math.fsum(value.tolist())
         cost -= float(prices[:pooled] @ self.room_of_pools)
-        rounding = float(np.abs(cheapest).sum() + np.abs(value).sum() + prices.sum())
-        return BestStays(stays, cheapest, value, cost - 1e-14 * rounding)
+        terms = np.abs(cheapest).sum() + np.abs(value).sum() + prices.sum()
+        for part in (classes.cost_of(own, chosen[own]), kept[singles.job], pays[singles.job]):
+            terms += np.abs(part).sum()
+        return BestStays(stays, cheapest, value, cost - 2e-14 * float(terms))
+
+    def proven(
+        self, cost: float, pools: Floats, worths: Sequence[tuple[int, NodeValue]]
+    ) -> ProvenCost:
+        """Return the bound at some prices; those of pools of which nobody takes anything are 0."""
+        taken = self.classes.choices.demand.any(axis=0)
+        prices = pools.copy()
+        prices[: taken.size][~taken] = 0.0
+        return ProvenCost(cost, prices, tuple(worths))
 
     def settled(self, search: PoolSearch, rounds: int) -> Settled:
         """Return which jobs stay, and the prices for the others.
@@ -182,7 +194,7 @@ class StayRound:
         node[current.job] = current.node
         known = search.prices
         best = self.best(known, search.worths)
-        proven = ProvenCost(best.cost, known, tuple(search.worths))
+        proven = self.proven(best.cost, known, search.worths)
         stays, found, least = best.stays, None, math.inf
         differences = [math.inf, math.inf]
         for number in range(rounds):
@@ -198,11 +210,11 @@ class StayRound:
             cost = pools.best.response.bound + float(kept.sum())
             if cost < least:
                 least, found = cost, (filling, self.jobs[place], pools)
-            if not stays.any() and not best.stays.any():
-                break
             best = self.best(pools.best.prices, pools.worths)
             if best.cost > proven.cost:
-                proven = ProvenCost(best.cost, pools.best.prices, pools.worths)
+                proven = self.proven(best.cost, pools.best.prices, pools.worths)
+            if not stays.any() and not best.stays.any():
+                break
             differences.append(least - proven.cost)
             settled = differences[-1] <= SETTLED * self.jobs.size
             if settled or differences[-1] > SLOW * differences[-3]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from goodalloc.solvers.mode_columns.priced_classes import PricedClasses
     from goodalloc.solvers.modes.pattern_master import Packed
 
-#: Relative gap to which the best prices are searched, and those of a sample.
+#: Cost of a job by which the best prices may fall short, and those of a sample.
 PRICE_GAP, SAMPLE_GAP = 1e-5, 3e-5
 
 #: Classes of the sample.
@@ -171,7 +171,7 @@ class PoolSearch:
 def _packed(
     classes: PricedClasses, found: PoolPrices, units: NodeUnits, room: Room | None, watch: Watch
 ) -> Packed:
-    """Return the relaxed packing of what jobs take at the best prices, wherever they run now."""
+    """Return the relaxed packing of what jobs take at the best prices into what nodes have left."""
     choices = classes.choices
     taken = taken_choices(classes, found, watch)
     code = choices.code[choices.kind[taken.classes], np.maximum(taken.positions, 0)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import shutil
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from goodalloc.models.round.allocation import Allocation
     from goodalloc.solvers.mode_columns.solver import ModeColumnAnswer
 
-pytest.importorskip("pyarrow", reason="rounds in columns are read by pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet", reason="rounds in columns are read by pyarrow")
 
 NAMES = ("job", "node", "gpus", "mode")
 
@@ -225,6 +226,41 @@ def test_rounds_without_modes_are_of_the_other_checker(paths: tuple[Path, Path, 
     """One sentence, not a traceback."""
     write_columns(generate_columns(3, 60, 12, 4), paths[0])
     assert "have no modes; expected verify_columns.py" in verdict(paths).reasons[0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"min_replicas": 3},
+        {"placement": {"aws-0": 4}, "mode": "t4-2", "preemptible": False},
+        {"placement": {"aws-0": 4}, "mode": "t4-2"},
+    ],
+)
+def test_the_job_of_the_metadata_takes_nothing_from_the_others(
+    change: dict[str, Any], paths: tuple[Path, Path, Path]
+) -> None:
+    """It counts for nothing: with a placement or limits of its own it would tighten the proof."""
+    table = parquet.read_table(paths[0])
+    metadata = dict(table.schema.metadata)
+    document = json.loads(metadata[b"goodalloc"])
+    assert document["cluster"][0]["name"] == "aws"
+    document["jobs"][0].update(change)
+    metadata[b"goodalloc"] = json.dumps(document).encode()
+    parquet.write_table(table.replace_schema_metadata(metadata), paths[0])
+    certificate = json.loads(paths[2].read_text())
+    certificate["digest"] = hashlib.sha256(paths[0].read_bytes()).hexdigest()
+    paths[2].write_text(json.dumps(certificate))
+    said = verdict(paths)
+    assert not said.verified
+    assert said.reasons == ("Round: the job of its metadata is not a plain one.",)
+
+
+def test_a_proof_below_the_fitness_of_an_allocation_is_refused() -> None:
+    """It contradicts itself, whatever is claimed."""
+    said = verify_columns.verdict(lambda: 2.0, 1.5, 3.0)
+    assert not said.verified
+    assert said.reasons == ("The bound of 1.5 that is proved is below the fitness 2.0.",)
+    assert verify_columns.verdict(lambda: 2.0, 2.5, 3.0).verified
 
 
 def test_the_checker_runs_with_its_own_files_alone(repository: Path, tmp_path: Path) -> None:

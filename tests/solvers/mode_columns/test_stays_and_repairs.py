@@ -113,6 +113,16 @@ def test_node_by_node_the_bound_is_no_lower_than_that_of_pools(seed: int) -> Non
     assert int(placed.sum()) + settled.movers.size == columns.num_jobs
 
 
+def test_where_nobody_runs_the_last_prices_prove_the_bound() -> None:
+    """Those at which the jobs choose, which are searched more closely than the first."""
+    columns = generate_mode_columns(0, 120, three_types(4), rules=Rules(power=0.0))
+    round_, search = stay_round(columns)
+    settled = round_.settled(search, rounds=8)
+    assert settled.movers.size == columns.num_jobs
+    bound = settled.pools.best.response.bound
+    assert settled.proven.cost >= bound - 1e-9 * (1.0 + abs(bound))
+
+
 def test_distributed_jobs_are_split_into_whole_pieces() -> None:
     """Three replicas are a piece of two and one of one, not one and a half pieces of two: three
     nodes that give two GPUs each, to one distributed job at most, have no room for two such jobs.
@@ -149,7 +159,9 @@ def test_losses_are_what_an_allocation_costs_above_the_bound(state: State, power
         allocation = filling.allocation()
         values.append(utilities.fitness(allocation))
         assert not column_violations(columns, allocation)
-        losses = repairs.losses(filling)
+        losses, pieces = repairs.losses(filling), filling.pieces
+        assert len(np.unique(np.stack(pieces[:2]), axis=1).T) == pieces.job.size
+        assert np.array_equal(allocation.job_nodes[pieces.job] > 1, pieces.apart)
         assert losses.node.min() > -1e-9
         assert losses.job.min() > -1e-9
         total = float(losses.node.sum() + losses.job.sum())
