@@ -88,22 +88,25 @@ class PooledChoices:
         most = np.minimum(self.most, self.length.shape[1] - 1)
         return np.asarray(self.length[self.kind, most])
 
+    def of_classes(self, some: Int[Indices, " some"]) -> PooledChoices:
+        """Return the choices of some classes; jobs still have the classes that they had."""
+        return replace(
+            self,
+            count=self.count[some],
+            kind=self.kind[some],
+            factor=self.factor[some],
+            most=self.most[some],
+            kept=self.kept[some],
+            kept_code=self.kept_code[some],
+            kept_demand=self.kept_demand[some],
+        )
+
     def of_jobs(self, jobs: Int[Indices, " some"]) -> PooledChoices:
         """Return the choices of some jobs, whose classes are in this order."""
         found, job_class, count = np.unique(
             self.job_class[jobs], return_inverse=True, return_counts=True
         )
-        return replace(
-            self,
-            job_class=job_class.reshape(-1),
-            count=count,
-            kind=self.kind[found],
-            factor=self.factor[found],
-            most=self.most[found],
-            kept=self.kept[found],
-            kept_code=self.kept_code[found],
-            kept_demand=self.kept_demand[found],
-        )
+        return replace(self.of_classes(found), job_class=job_class.reshape(-1), count=count)
 
     def moving(self) -> PooledChoices:
         """Return the choices but for those to stay."""

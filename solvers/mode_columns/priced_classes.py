@@ -234,14 +234,4 @@ class PricedClasses:
         share = (count.sum() - count[large].sum()) / max(float(count[small].sum()), 1.0)
         drawn = np.concatenate([large, small])
         weight = np.concatenate([count[large], count[small] * share])
-        chosen = replace(
-            choices,
-            count=choices.count[drawn],
-            kind=choices.kind[drawn],
-            factor=choices.factor[drawn],
-            most=choices.most[drawn],
-            kept=choices.kept[drawn],
-            kept_code=choices.kept_code[drawn],
-            kept_demand=choices.kept_demand[drawn],
-        )
-        return replace(self, choices=chosen, count=weight, known=None)
+        return replace(self, choices=choices.of_classes(drawn), count=weight, known=None)
