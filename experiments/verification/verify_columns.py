@@ -113,7 +113,7 @@ def verdict(worth: Any, proved: float, claimed: float) -> Any:
     if not bound <= claimed:
         reasons.append(f"A bound of {bound!r} is proved; {claimed!r} is claimed.")
     found = value or math.nan
-    numbers = (found, 3 * verify.ERROR * found, bound, claimed, 1 - found / bound)
+    numbers = found, 3 * verify.ERROR * found, bound, claimed, 1 - found / bound
     return verify.Verdict(not reasons, tuple(reasons), value > 0, *numbers)
 
 
@@ -128,8 +128,7 @@ def read_columns(table: Any) -> Any:
     require(r.rules.fair_share != "least", "Round: fair_share is 'least'.")
     plain = len(r.jobs) == 1 and not r.jobs[0].place and r.jobs[0].min_replicas == 0
     require(plain and r.jobs[0].preemptible, "Round: the job of its metadata is not a plain one.")
-    prefixes = [f"{mode}." if mode else "" for mode in r.jobs[0].modes]
-    names = [prefix + name for prefix in prefixes for name in NUMBERS]
+    names = [f"{mode}." * bool(mode) + name for mode in r.jobs[0].modes for name in NUMBERS]
     models = [np.asarray(table[name].to_numpy(), dtype=float) for name in names]
     columns = np.stack(models, axis=1)
     r.ran = np.isfinite(columns).all(axis=1)
@@ -159,9 +158,9 @@ def read_columns(table: Any) -> Any:
 
 def in_order(r: Any, job: Any, node: Any, gpus: Any) -> Any:
     """Return placements by job, then node; refuse what does not exist, and pairs given twice."""
-    jobs, nodes = len(r.kind), r.group_of.size
-    require(((job >= 0) & (job < jobs)).all(), f"A job is none of 0 to {jobs - 1}.")
-    require(((node >= 0) & (node < nodes)).all(), f"A node is none of 0 to {nodes - 1}.")
+    nodes = r.group_of.size
+    for name, given, most in (("job", job, len(r.kind) - 1), ("node", node, nodes - 1)):
+        require(((given >= 0) & (given <= most)).all(), f"A {name} is none of 0 to {most}.")
     require(((gpus > 0) & (gpus < 2**31)).all(), "A number of GPUs is below 1.")
     key = job.astype(np.int64) * nodes + node
     order = np.argsort(key, kind="stable")
@@ -173,10 +172,8 @@ def read_allocation(r: Any, rows: Any) -> Any:
     """Return the placements of an allocation, in order."""
     names = ("job", "node", "gpus")
     require(rows and set(names) <= set(rows[0]), "Allocation: expected columns job, node, gpus.")
-    for row in rows:
-        for name in names:
-            whole = str(row[name]).isdecimal()
-            require(whole, f"Allocation: {name} is {row[name]!r}; expected a whole number.")
+    for name, one in ((name, row[name]) for row in rows for name in names):
+        require(str(one).isdecimal(), f"Allocation: {name} is {one!r}; expected a whole number.")
     return in_order(r, *(np.array([int(row[name]) for row in rows]) for name in names))
 
 
