@@ -1,4 +1,4 @@
-"""Relaxed packing of jobs on nodes, those of several nodes split at will.
+"""Relaxed packing of jobs on nodes, those of several nodes split into whole pieces.
 
 The packing program over node patterns (`solvers/modes/pattern_master.py`): jobs of one node and of
 equal demand are an item, and so are pieces of distributed jobs of equal mode and size, of which a
