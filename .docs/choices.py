@@ -79,6 +79,7 @@ COUNTERPARTS: Mapping[str, str] = {
     "hindsight-load": "none: Gavel's sweep (OSDI'20); [more](../formulations/HINDSIGHT.md)",
     "hindsight-machines": "none: AlloX's queues (EuroSys'20); [more](../formulations/HINDSIGHT.md)",
     "hindsight-tables": "none: tables of other studies; [more](../formulations/HINDSIGHT.md)",
+    "hindsight-optimum": "none: small days; [more](../formulations/HINDSIGHT.md)",
     "hindsight-growth": "none: time and memory; [more](../formulations/HINDSIGHT.md)",
     "profile-parts": "none: fitted to what was measured",
     "profile-fits": "none: what ships beside what it was fitted to",

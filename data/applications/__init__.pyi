@@ -1,4 +1,5 @@
 from .application import Spread as Spread
+from .application import StepTimes as StepTimes
 from .application import examples_per_second as examples_per_second
 from .application import packed as packed
 from .application import pass_time as pass_time

@@ -85,7 +85,14 @@ def pass_time(application: Application) -> PassTime:
 
 
 class StepTimes(NamedTuple):
-    """Seconds of one pass with synchronisation, and of the part that is synchronisation."""
+    """Seconds of one pass with synchronisation, and of the part that is synchronisation.
+
+    Examples
+    --------
+    >>> from goodalloc.data.applications import StepTimes
+    >>> StepTimes(step=0.5, synchronisation=0.2).step
+    0.5
+    """
 
     step: float
     synchronisation: float

@@ -21,4 +21,5 @@ from .placed_replay import ReplayedSchedule as ReplayedSchedule
 from .placed_replay import plan_without_nodes as plan_without_nodes
 from .placed_replay import replay_placed as replay_placed
 from .problem_of_replay import replayed_problem as replayed_problem
+from .problem_of_replay import supply_of as supply_of
 from .problem_of_replay import true_training as true_training

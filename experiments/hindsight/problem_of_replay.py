@@ -148,6 +148,16 @@ def supply_of(setting: Setting, types: Sequence[str]) -> Supply:
     ValueError
         If nodes go or come within a round: a replay takes them away at its end, and no bound on
         the GPUs that are there would hold.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.hindsight import supply_of
+    >>> from goodalloc.experiments.replay import Outage, Setting
+    >>> from goodalloc.models.round import Cluster
+    >>> supply_of(Setting(Cluster.uniform(2, 4), outages=(Outage(120, 300, 1),)), [""]).gpus
+    array([[8.],
+           [4.],
+           [8.]])
     """
     for outage in setting.outages:
         if outage.start % setting.interval or outage.end % setting.interval:

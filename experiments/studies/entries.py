@@ -240,6 +240,10 @@ OTHERS: Mapping[str, Entry] = {
         "hindsight-tables: bounds on any schedule for the tables of four studies of policies",
         "last_rows.bounded_tables:BOUNDED_TABLES",
     ),
+    "hindsight-optimum": Entry(
+        "hindsight-optimum: bounds, schedules and policies beside the optimum of small days",
+        "steady_jobs.days_and_optimum:OPTIMUM_OF_DAYS",
+    ),
     "hindsight-growth": Entry(
         "hindsight-growth: time and memory of bound and schedule with hindsight, up to 5,000 jobs",
         "hindsight.growth:GROWTH",

@@ -68,6 +68,7 @@ DRAWABLE = (
     "hindsight-load",
     "hindsight-machines",
     "hindsight-tables",
+    "hindsight-optimum",
     "hindsight-growth",
     "themis-searches",
     "themis-auctions",

@@ -1,1 +1,1 @@
-"""Studies of policies above the bound on any schedule of jobs whose rates stay the same."""
+"""Studies of policies above bounds and optima of jobs whose rates stay the same."""
