@@ -20,7 +20,7 @@ import numpy as np
 from goodalloc.solvers.milp.highs_program import new_solver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
 
     from jaxtyping import Float
 
@@ -33,29 +33,44 @@ MOST_STEPS = 400
 SHRINK, GROW = 0.1, 0.6
 
 
-class Evaluated(Protocol):
-    """Value of the function at some prices, ``bound``, and a plane above it.
+class Plane(Protocol):
+    """Plane above the function: at any prices it is at most ``intercept + slope @ prices``."""
 
-    At any prices the function is at most ``intercept + slope @ prices``.
-    """
-
-    @property
-    def bound(self) -> float: ...
     @property
     def intercept(self) -> float: ...
     @property
     def slope(self) -> Float[Floats, " prices"]: ...
 
 
+class Evaluated(Plane, Protocol):
+    """Value of the function at some prices, ``bound``, and a plane above it."""
+
+    @property
+    def bound(self) -> float: ...
+
+
 R = TypeVar("R", bound=Evaluated)
 
 
 class Highest(NamedTuple, Generic[R]):
-    """Best prices found, what the function gave there, and the evaluations that it took."""
+    """Best prices found.
+
+    Attributes
+    ----------
+    prices
+        These prices.
+    response
+        What the function gave there.
+    steps
+        Evaluations that it took.
+    responses
+        What they gave, those first whose planes are lowest at these prices.
+    """
 
     prices: Float[Floats, " prices"]
     response: R
     steps: int
+    responses: Sequence[R]
 
 
 def boxstep(
@@ -64,6 +79,7 @@ def boxstep(
     box: Float[Floats, " prices"],
     tolerance: float,
     unit: float = 1.0,
+    known: Iterable[Plane] = (),
 ) -> Highest[R]:
     """Return the prices, none below 0, at which a concave function is highest.
 
@@ -77,6 +93,8 @@ def boxstep(
         Amount by which the value may fall short of the highest.
     unit
         Factor by which prices are of the order of the values.
+    known
+        Planes above the function that are known already.
 
     Examples
     --------
@@ -96,8 +114,10 @@ def boxstep(
     best = respond(prices)
     planes = _Planes(prices.size, unit)
     planes.add(best)
-    steps = 1
-    while steps < MOST_STEPS:
+    for plane in known:
+        planes.add(plane)
+    responses = [best]
+    while len(responses) < MOST_STEPS:
         highest = planes.highest(prices - box, prices + box)
         if highest is None:
             break
@@ -111,7 +131,7 @@ def boxstep(
             continue
         response = respond(tried)
         planes.add(response)
-        steps += 1
+        responses.append(response)
         reached = response.bound - best.bound
         if reached > GROW * gain:
             box = np.where(inside, box, 2.0 * box)
@@ -119,7 +139,8 @@ def boxstep(
             box = 0.5 * box
         if reached > 0.0:
             best, prices = response, tried
-    return Highest(prices, best, steps)
+    responses.sort(key=lambda one: one.intercept + float(one.slope @ prices))
+    return Highest(prices, best, len(responses), responses)
 
 
 class _Planes:
@@ -133,14 +154,14 @@ class _Planes:
         self._solver.addCol(-1.0, -highspy.kHighsInf, highspy.kHighsInf, 0, none, nothing)
         self._prices, self._unit, self._scale = prices, unit, 0.0
 
-    def add(self, response: Evaluated) -> None:
-        """Add the plane of a response."""
+    def add(self, plane: Plane) -> None:
+        """Add a plane; the first one says what heights are relative to."""
         if not self._scale:
-            self._scale = max(abs(response.intercept), 1.0)
+            self._scale = max(abs(plane.intercept), 1.0)
         index = np.arange(self._prices + 1, dtype=np.int32)
-        value = np.append(-response.slope / self._unit, 1.0)
+        value = np.append(-plane.slope / self._unit, 1.0)
         self._solver.addRow(
-            -highspy.kHighsInf, response.intercept / self._scale, index.size, index, value
+            -highspy.kHighsInf, plane.intercept / self._scale, index.size, index, value
         )
 
     def highest(self, low: Floats, high: Floats) -> tuple[Floats, float] | None:

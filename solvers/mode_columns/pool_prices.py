@@ -14,13 +14,18 @@ import numpy as np
 from goodalloc.solvers.milp.box_search import boxstep
 
 if TYPE_CHECKING:
-    from jaxtyping import Float
+    from collections.abc import Sequence
 
-    from goodalloc.models.support.array_types import Floats
+    from jaxtyping import Float, Int
+
+    from goodalloc.models.support.array_types import Floats, Indices
     from goodalloc.solvers.mode_columns.priced_classes import PricedClasses, Response
 
 #: Classes of the first sample, and the factor by which samples grow.
 FIRST_SAMPLE, GROWTH = 1_000, 8
+
+#: Planes that are kept from one search to the next, in numbers of prices.
+PLANES = 2
 
 #: Tolerance of samples, in units of that of all jobs.
 SAMPLE_TOLERANCE = 100.0
@@ -37,15 +42,22 @@ class PoolPrices(NamedTuple):
         What the jobs choose there; its bound is the best.
     steps
         Responses of all jobs that it took.
+    planes
+        Choices of all classes whose planes are lowest at these prices; shapes (classes,).
     """
 
     prices: Float[Floats, " pools"]
     response: Response
     steps: int
+    planes: Sequence[Int[Indices, " classes"]] = ()
 
 
 def search_pool_prices(
-    classes: PricedClasses, tolerance: float, known: Floats | None = None, seed: int = 0
+    classes: PricedClasses,
+    tolerance: float,
+    known: Floats | None = None,
+    planes: Sequence[Int[Indices, " classes"]] = (),
+    seed: int = 0,
 ) -> PoolPrices:
     """Return the best prices of pools.
 
@@ -57,6 +69,8 @@ def search_pool_prices(
         Cost by which the bound may fall short of the best one.
     known
         Prices of the first pools that are near the best ones; none if None.
+    planes
+        Choices of all classes at prices near the best ones; with some no sample comes first.
     seed
         Seed of the samples.
 
@@ -79,13 +93,16 @@ def search_pool_prices(
     if known is not None:
         prices[: known.size] = known
         box = _box_about(prices)
-    while size < classes.choices.num_classes / 2:
+    while not planes and size < classes.choices.num_classes / 2:
         sample = classes.sample(size, seed)
         found = boxstep(sample.respond, prices, _box(sample, box), SAMPLE_TOLERANCE * tolerance)
         prices, size = found.prices, size * GROWTH
         box = _box_about(prices)
-    best = boxstep(classes.respond, prices, _box(classes, box), tolerance)
-    return PoolPrices(best.prices, best.response, best.steps)
+    told = [classes.plane(chosen) for chosen in planes]
+    best = boxstep(classes.respond, prices, _box(classes, box), tolerance, known=told)
+    lowest = [one.choice for one in best.responses[: PLANES * prices.size]]
+    lowest += planes[: max(PLANES * prices.size - len(lowest), 0)]
+    return PoolPrices(best.prices, best.response, best.steps, lowest)
 
 
 def _box_about(prices: Floats) -> Floats | None:

@@ -30,6 +30,13 @@ if TYPE_CHECKING:
     from goodalloc.solvers.mode_columns.choice_pools import PooledChoices
 
 
+class ChoicePlane(NamedTuple):
+    """Plane above the bound (1): cost of given choices, and what they take less what there is."""
+
+    intercept: float
+    slope: Float[Floats, " pools"]
+
+
 class Response(NamedTuple):
     """What the jobs choose at some prices.
 
@@ -190,6 +197,12 @@ class PricedClasses:
         rounding = 1e-14 * float(self.count @ np.abs(least) + prices.sum() + usage @ prices)
         bound = total - float(prices @ self.there) - rounding
         return Response(bound, cost, usage, chosen, self.there)
+
+    def plane(self, chosen: Int[Indices, " classes"]) -> ChoicePlane:
+        """Return the plane above the bound that given choices make."""
+        everyone = np.arange(self.choices.num_classes)
+        usage = self.count @ self.demand_of(everyone, chosen)
+        return ChoicePlane(float(self.count @ self.cost_of(everyone, chosen)), usage - self.there)
 
     def of_jobs(self, jobs: Int[Indices, " some"]) -> PricedClasses:
         """Return the classes of some jobs, in whose order they are."""

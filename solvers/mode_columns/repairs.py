@@ -41,7 +41,7 @@ COVERED, OF_NODES, MOST_NODES = 0.97, 0.2, 500
 LEAST_NODES = 4
 
 #: Repairs at most, those in a row that fail, and loss of a job below which none is tried.
-MOST_REPAIRS, FAILURES, SMALL_LOSS = 12, 4, 1e-5
+MOST_REPAIRS, FAILURES, SMALL_LOSS = 12, 3, 5e-5
 
 #: Times that what stays is thought over in a repair.
 STAY_ROUNDS = 3

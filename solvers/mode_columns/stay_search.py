@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from goodalloc.solvers.mode_columns.choice_pools import STAY
 from goodalloc.solvers.mode_columns.node_stays import NodeWorth, SingleStays, best_stays
 from goodalloc.solvers.mode_columns.node_worth import room_of_pools, with_node_worth
 
@@ -90,6 +91,8 @@ class BestStays(NamedTuple):
     ----------
     stays
         Which jobs stay, shape (jobs of the round,).
+    chosen
+        Cheapest choice of every class but to stay, shape (classes,).
     least
         Least cost and price of every job but to stay on its one node, shape (jobs,).
     value
@@ -99,6 +102,7 @@ class BestStays(NamedTuple):
     """
 
     stays: Bool[Flags, " round"]
+    chosen: Int[Indices, " classes"]
     least: Float[Floats, " jobs"]
     value: Float[Floats, " nodes"]
     cost: float
@@ -166,7 +170,7 @@ class StayRound:
         terms = np.abs(cheapest).sum() + np.abs(value).sum() + prices.sum()
         for part in (classes.cost_of(own, chosen[own]), kept[singles.job], pays[singles.job]):
             terms += np.abs(part).sum()
-        return BestStays(stays, cheapest, value, cost - 2e-14 * float(terms))
+        return BestStays(stays, chosen, cheapest, value, cost - 2e-14 * float(terms))
 
     def proven(
         self, cost: float, pools: Floats, worths: Sequence[tuple[int, NodeValue]]
@@ -177,7 +181,12 @@ class StayRound:
         prices[: taken.size][~taken] = 0.0
         return ProvenCost(cost, prices, tuple(worths))
 
-    def settled(self, search: PoolSearch, rounds: int) -> Settled:
+    def settled(
+        self,
+        search: PoolSearch,
+        rounds: int,
+        planes: Sequence[Int[Indices, " classes"]] = (),
+    ) -> Settled:
         """Return which jobs stay, and the prices for the others.
 
         Parameters
@@ -186,6 +195,8 @@ class StayRound:
             Prices and further pools known so far, which go on.
         rounds
             Times that what stays is thought over.
+        planes
+            Choices of all classes at prices near the best ones.
         """
         random = np.random.default_rng(0)
         choices = self.classes.choices
@@ -197,13 +208,16 @@ class StayRound:
         proven = self.proven(best.cost, known, search.worths)
         stays, found, least = best.stays, None, math.inf
         differences = [math.inf, math.inf]
+        planes = [np.where(one == STAY, best.chosen, one) for one in planes]
         for number in range(rounds):
             filling = self.filling.copy()
             filling.keep(stays)
             place = np.flatnonzero(~filling.placed[self.jobs])
             room = filling.room
             plain = self.classes.of_jobs(place).moving(room_of_pools(filling.units, room))
-            pools = search.run(plain, PRICE_GAP, POOL_ROUNDS, room)
+            own = np.unique(choices.job_class[place])
+            near = [one[own] for one in planes]
+            pools = search.run(plain, PRICE_GAP, POOL_ROUNDS, room, near)
             here = np.ones(self.jobs.size, dtype=bool)
             here[place] = False
             kept = self.classes.kept_cost[choices.job_class[here]]
@@ -211,6 +225,9 @@ class StayRound:
             if cost < least:
                 least, found = cost, (filling, self.jobs[place], pools)
             best = self.best(pools.best.prices, pools.worths)
+            planes = [best.chosen.copy() for _ in pools.best.planes]
+            for plane, choice in zip(planes, pools.best.planes, strict=True):
+                plane[own] = choice
             if best.cost > proven.cost:
                 proven = self.proven(best.cost, pools.best.prices, pools.worths)
             if not stays.any() and not best.stays.any():

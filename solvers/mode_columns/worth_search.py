@@ -19,8 +19,12 @@ from goodalloc.solvers.mode_columns.seat_program import Room, Wanted, relaxed_pa
 from goodalloc.solvers.mode_columns.whole_jobs import taken_choices
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jaxtyping import Int
+
     from goodalloc.formulations.mode_rounds.node_values import NodeValue
-    from goodalloc.models.support.array_types import Floats
+    from goodalloc.models.support.array_types import Floats, Indices
     from goodalloc.solvers.interface.watch import Watch
     from goodalloc.solvers.mode_columns.node_units import NodeUnits
     from goodalloc.solvers.mode_columns.priced_classes import PricedClasses
@@ -130,7 +134,12 @@ class PoolSearch:
         return np.zeros(self.pooled) if self.known is None else self.known
 
     def run(
-        self, plain: PricedClasses, gap: float, rounds: int, room: Room | None = None
+        self,
+        plain: PricedClasses,
+        gap: float,
+        rounds: int,
+        room: Room | None = None,
+        planes: Sequence[Int[Indices, " classes"]] = (),
     ) -> PricedPools:
         """Search on with some classes.
 
@@ -144,12 +153,14 @@ class PoolSearch:
             Times that further pools are sought.
         room
             What nodes have left; all that they have if None.
+        planes
+            Choices of all classes at prices near the best ones.
         """
         classes = with_node_worth(plain, self.units, self.worths, room)
         if not classes.choices.num_classes:  # nobody chooses
             known = PoolPrices(self.prices, classes.respond(self.prices), 0)
             return PricedPools(classes, known, tuple(self.worths))
-        found = search_pool_prices(classes, gap * self.jobs, self.known)
+        found = search_pool_prices(classes, gap * self.jobs, self.known, planes)
         for _ in range(rounds if self.units.grid.exact else 0):
             packed = _packed(classes, found, self.units, room, self.watch)
             if packed.unpacked <= UNPACKED * self.jobs:
@@ -161,7 +172,7 @@ class PoolSearch:
             self.known = np.append(found.prices[: self.pooled], further[further > 0.0])
             before = found.response.bound
             classes = with_node_worth(plain, self.units, self.worths, room)
-            found = search_pool_prices(classes, gap * self.jobs, self.known)
+            found = search_pool_prices(classes, gap * self.jobs, self.known, found.planes)
             if found.response.bound - before < WORTH_WHILE * self.jobs:
                 break
         self.known = found.prices

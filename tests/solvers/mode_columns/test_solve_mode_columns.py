@@ -113,6 +113,40 @@ def test_what_nodes_are_worth_tells_that_jobs_do_not_share_them_well() -> None:
     assert looser < 0.0  # of a cost that is 0 at the bound with further pools
 
 
+@settings(max_examples=10)
+@given(st.integers(0, 9_999), st.sampled_from(STATES))
+def test_choices_at_other_prices_are_planes_above_the_bound(seed: int, state: State) -> None:
+    """At any prices; at their own it is the bound."""
+    random = np.random.default_rng(seed)
+    columns = generate_mode_columns(seed, 40, three_types(1), state=state)
+    choices = pooled_choices(mode_column_utilities(columns))
+    classes = PricedClasses(choices, -1.0, 0.04, choices.count.astype(float))
+    first, second = random.gamma(0.5, 5.0, (2, choices.demand.shape[1]))
+    told = classes.respond(first)
+    plane = classes.plane(told.choice)
+    assert plane.intercept == pytest.approx(told.intercept)
+    assert plane.slope == pytest.approx(told.slope)
+    assert plane.intercept + plane.slope @ first == pytest.approx(told.bound, rel=1e-9, abs=1e-9)
+    assert plane.intercept + plane.slope @ second >= classes.respond(second).bound - 1e-9
+
+
+def test_a_search_goes_on_from_the_planes_of_another() -> None:
+    """To the same bound with fewer responses, also where fewer jobs choose."""
+    columns = generate_mode_columns(5, 300, three_types(4), state="disturbed")
+    choices = pooled_choices(mode_column_utilities(columns))
+    classes = PricedClasses(choices, -1.0, 0.04, choices.count.astype(float))
+    found = search_pool_prices(classes, 1e-5)
+    again = search_pool_prices(classes, 1e-5, found.prices, found.planes)
+    assert again.response.bound == pytest.approx(found.response.bound, abs=2e-5)
+    assert again.steps <= found.steps / 4
+    some = np.flatnonzero(np.arange(300) % 10 > 0)
+    fewer, own = classes.of_jobs(some), np.unique(choices.job_class[some])
+    alone = search_pool_prices(fewer, 1e-5)
+    after = search_pool_prices(fewer, 1e-5, found.prices, [one[own] for one in found.planes])
+    assert after.response.bound == pytest.approx(alone.response.bound, abs=2e-5)
+    assert after.steps < alone.steps
+
+
 @pytest.mark.parametrize("power", [math.inf, -math.inf, 50.0])
 def test_powers_that_costs_do_not_hold_are_refused(power: float) -> None:
     """In one sentence."""

@@ -1,0 +1,63 @@
+"""Highest points of concave functions by planes in a box, with and without planes known before."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goodalloc.solvers.milp import boxstep
+
+
+class Point(NamedTuple):
+    """Value of a function at some prices, and its plane."""
+
+    bound: float
+    intercept: float
+    slope: np.ndarray
+
+
+class Cheapest:
+    """The least of some planes, as of choices at prices; counts how often it is evaluated."""
+
+    def __init__(self, seed: int, prices: int) -> None:
+        random = np.random.default_rng(seed)
+        self.cost = random.uniform(0.0, 5.0, (40, 6))
+        self.demand = random.uniform(0.0, 0.1, (40, 6, prices))
+        self.cost[:, 0], self.demand[:, 0] = 10.0, 0.0
+        self.evaluated = 0
+
+    def __call__(self, prices: np.ndarray) -> Point:
+        """Return the total of all rows less the prices of one unit each."""
+        self.evaluated += 1
+        total = self.cost + self.demand @ prices
+        best = total.argmin(axis=1)
+        rows = np.arange(best.size)
+        slope = self.demand[rows, best].sum(axis=0) - 1.0
+        intercept = float(self.cost[rows, best].sum())
+        return Point(intercept + float(slope @ prices), intercept, slope)
+
+
+@given(st.integers(0, 9_999), st.integers(1, 4))
+def test_planes_that_are_known_change_no_maximum(seed: int, prices: int) -> None:
+    """And from the best prices, with all planes known, at most a few evaluations are left."""
+    function, start = Cheapest(seed, prices), np.zeros(prices)
+    found = boxstep(function, start, np.ones(prices), 1e-7)
+    assert found.steps == function.evaluated == len(found.responses)
+    again = boxstep(function, start, np.ones(prices), 1e-7, known=found.responses)
+    assert again.response.bound == pytest.approx(found.response.bound, rel=1e-6)
+    near = boxstep(function, found.prices, 0.1 * np.ones(prices), 1e-7, known=found.responses)
+    assert near.response.bound == pytest.approx(found.response.bound, rel=1e-6)
+    assert near.steps <= 3
+
+
+@given(st.integers(0, 9_999))
+def test_responses_are_told_by_their_planes_at_the_best_prices(seed: int) -> None:
+    """The lowest first, none below the maximum."""
+    found = boxstep(Cheapest(seed, 2), np.zeros(2), np.ones(2), 1e-7)
+    heights = [one.intercept + float(one.slope @ found.prices) for one in found.responses]
+    assert heights == sorted(heights)
+    assert heights[0] >= found.response.bound - 1e-9
