@@ -1,3 +1,4 @@
+from .best_certificate import best_replay_bound as best_replay_bound
 from .replay_bound import ReplayBound as ReplayBound
 from .replay_bound import bound_replays as bound_replays
 from .replay_certificate import replay_bound_document as replay_bound_document

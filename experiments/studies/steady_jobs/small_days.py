@@ -17,6 +17,7 @@ from goodalloc.data.applications import StepTimes
 from goodalloc.data.workloads import RigidJob, Submission
 from goodalloc.experiments.hindsight import supply_of
 from goodalloc.experiments.replay import Outage, Setting, Simulator
+from goodalloc.experiments.replay_bound import rounds_of_replay
 from goodalloc.experiments.studies.gavel.rate_simulator import RateSimulator
 from goodalloc.models.goodput import BatchLimits, GradientStatistics
 from goodalloc.models.hindsight import OfflineJob, OfflineProblem, Rounds, Supply, Training
@@ -65,7 +66,7 @@ class SmallDay(Protocol):
     def rounds(self) -> Rounds: ...
 
     def average(self, policy: str) -> float:
-        """Return the average completion time under a policy, in seconds."""
+        """Return the average completion time in seconds under a policy, by its name."""
         ...
 
 
@@ -79,7 +80,7 @@ class GangDay(NamedTuple):
     restart: float
 
     def average(self, policy: str) -> float:
-        """Return the average completion time under a policy, in seconds."""
+        """Return the average completion time in seconds under a policy, by its name."""
         made = make_policy(policy)
         done = RateSimulator(self.jobs, None, self.cluster, made, ROUND, self.restart).run()
         if len(done) != len(self.jobs):
@@ -90,7 +91,8 @@ class GangDay(NamedTuple):
 def gang_day(seed: int, jobs: int, *, restarts: bool = False) -> GangDay:
     """Draw jobs of up to three rounds on up to four GPUs; most of them take whole rounds.
 
-    A first start costs nothing, so that a job can train from the first decision on.
+    A first start costs nothing, so that a job can train from the first decision on. With restarts
+    the day has the same jobs. Bounds on replays count no restart, as a gang need not be paused.
 
     Parameters
     ----------
@@ -101,7 +103,7 @@ def gang_day(seed: int, jobs: int, *, restarts: bool = False) -> GangDay:
     restarts
         Whether a restart costs time.
     """
-    random = np.random.default_rng([seed, jobs, restarts, 1])
+    random = np.random.default_rng([seed, jobs, 1])
     nodes, gpus = SHAPES[int(random.integers(len(SHAPES)))]
     drawn = []
     for index in range(jobs):
@@ -196,7 +198,7 @@ class MalleableDay(NamedTuple):
         return replace(self.problem, trainings=tuple(trainings))
 
     def average(self, policy: str) -> float:
-        """Return the average completion time under a policy, in seconds."""
+        """Return the average completion time in seconds under a policy, by its name."""
         simulator = Simulator(self.jobs, self.applications, make_policy(policy), self.setting)
         while not simulator.finished:
             simulator.step()
@@ -210,7 +212,8 @@ class MalleableDay(NamedTuple):
 def malleable_day(seed: int, jobs: int, *, types: int = 1, restarts: bool = False) -> MalleableDay:
     """Draw jobs on up to four GPUs, or on one or two of each of two types.
 
-    Of the days with two nodes of one type, one is missing for two rounds on every second.
+    On half of the days with two nodes of one type, at random, one is missing for two rounds. With
+    restarts the day has the same jobs, which begin later by the first.
 
     Parameters
     ----------
@@ -223,7 +226,7 @@ def malleable_day(seed: int, jobs: int, *, types: int = 1, restarts: bool = Fals
     restarts
         Whether a restart costs time.
     """
-    random = np.random.default_rng([seed, jobs, types, restarts, 2])
+    random = np.random.default_rng([seed, jobs, types, 2])
     if types == 1:
         cluster = Cluster.uniform(*SHAPES[int(random.integers(len(SHAPES)))])
     else:
@@ -246,8 +249,9 @@ def malleable_day(seed: int, jobs: int, *, types: int = 1, restarts: bool = Fals
         begin = max(_decided(time), float(ROUND)) + delay
         offline.append(OfflineJob(f"job {index}", name, float(time), begin, 1.0 / jobs))
     problem = OfflineProblem(tuple(trainings), tuple(offline), supply_of(setting, kinds))
-    # Rounding an epoch to seconds may gain up to one of those of a restart.
-    rounds = Rounds(float(ROUND), dict.fromkeys(applications, max(delay - 1.0, 0.0)))
+    rounds = Rounds(float(ROUND), dict.fromkeys(applications, 0.0))
+    if restarts:
+        rounds = rounds_of_replay(problem, applications, setting)
     return MalleableDay(problem, rounds, tuple(drawn), applications, setting)
 
 
