@@ -1,6 +1,5 @@
 from .box_search import Evaluated as Evaluated
 from .box_search import Highest as Highest
-from .box_search import Plane as Plane
 from .box_search import boxstep as boxstep
 from .cheapest_core import Maximum as Maximum
 from .cheapest_core import maximise as maximise

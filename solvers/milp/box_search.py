@@ -20,7 +20,7 @@ import numpy as np
 from goodalloc.solvers.milp.highs_program import new_solver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from jaxtyping import Float
 
@@ -33,20 +33,18 @@ MOST_STEPS = 400
 SHRINK, GROW = 0.1, 0.6
 
 
-class Plane(Protocol):
-    """Plane above the function: at any prices it is at most ``intercept + slope @ prices``."""
+class Evaluated(Protocol):
+    """Value of the function at some prices, ``bound``, and a plane above it.
 
+    At any prices the function is at most ``intercept + slope @ prices``.
+    """
+
+    @property
+    def bound(self) -> float: ...
     @property
     def intercept(self) -> float: ...
     @property
     def slope(self) -> Float[Floats, " prices"]: ...
-
-
-class Evaluated(Plane, Protocol):
-    """Value of the function at some prices, ``bound``, and a plane above it."""
-
-    @property
-    def bound(self) -> float: ...
 
 
 R = TypeVar("R", bound=Evaluated)
@@ -63,14 +61,15 @@ class Highest(NamedTuple, Generic[R]):
         What the function gave there.
     steps
         Evaluations that it took.
-    responses
-        What they gave, those first whose planes are lowest at these prices.
+    lowest
+        Of what they gave and what was known before, that with the lowest planes at these prices,
+        the lowest first and none twice.
     """
 
     prices: Float[Floats, " prices"]
     response: R
     steps: int
-    responses: Sequence[R]
+    lowest: tuple[R, ...] = ()
 
 
 def boxstep(
@@ -79,7 +78,9 @@ def boxstep(
     box: Float[Floats, " prices"],
     tolerance: float,
     unit: float = 1.0,
-    known: Iterable[Plane] = (),
+    *,
+    known: Sequence[R] = (),
+    keep: int = 0,
 ) -> Highest[R]:
     """Return the prices, none below 0, at which a concave function is highest.
 
@@ -94,7 +95,9 @@ def boxstep(
     unit
         Factor by which prices are of the order of the values.
     known
-        Planes above the function that are known already.
+        Responses whose planes are known to be above the function; their values do not count.
+    keep
+        Most responses of which `Highest.lowest` tells; with 0 none is held.
 
     Examples
     --------
@@ -114,10 +117,10 @@ def boxstep(
     best = respond(prices)
     planes = _Planes(prices.size, unit)
     planes.add(best)
-    for plane in known:
-        planes.add(plane)
-    responses = [best]
-    while len(responses) < MOST_STEPS:
+    for response in known:
+        planes.add(response)
+    steps, kept = 1, [best, *known]
+    while steps < MOST_STEPS:
         highest = planes.highest(prices - box, prices + box)
         if highest is None:
             break
@@ -131,7 +134,9 @@ def boxstep(
             continue
         response = respond(tried)
         planes.add(response)
-        responses.append(response)
+        steps += 1
+        if keep:
+            kept.append(response)
         reached = response.bound - best.bound
         if reached > GROW * gain:
             box = np.where(inside, box, 2.0 * box)
@@ -139,8 +144,14 @@ def boxstep(
             box = 0.5 * box
         if reached > 0.0:
             best, prices = response, tried
-    responses.sort(key=lambda one: one.intercept + float(one.slope @ prices))
-    return Highest(prices, best, len(responses), responses)
+    return Highest(prices, best, steps, tuple(_lowest(kept, prices, keep)))
+
+
+def _lowest(responses: Sequence[R], prices: Floats, number: int) -> list[R]:
+    """Return the responses whose planes are lowest at some prices, none of them twice."""
+    different = {(one.intercept, one.slope.tobytes()): one for one in responses}
+    height = {key: one.intercept + float(one.slope @ prices) for key, one in different.items()}
+    return [different[key] for key in sorted(height, key=height.__getitem__)[:number]]
 
 
 class _Planes:
@@ -154,14 +165,14 @@ class _Planes:
         self._solver.addCol(-1.0, -highspy.kHighsInf, highspy.kHighsInf, 0, none, nothing)
         self._prices, self._unit, self._scale = prices, unit, 0.0
 
-    def add(self, plane: Plane) -> None:
-        """Add a plane; the first one says what heights are relative to."""
+    def add(self, response: Evaluated) -> None:
+        """Add the plane of a response; heights are in units of the first one's intercept."""
         if not self._scale:
-            self._scale = max(abs(plane.intercept), 1.0)
+            self._scale = max(abs(response.intercept), 1.0)
         index = np.arange(self._prices + 1, dtype=np.int32)
-        value = np.append(-plane.slope / self._unit, 1.0)
+        value = np.append(-response.slope / self._unit, 1.0)
         self._solver.addRow(
-            -highspy.kHighsInf, plane.intercept / self._scale, index.size, index, value
+            -highspy.kHighsInf, response.intercept / self._scale, index.size, index, value
         )
 
     def highest(self, low: Floats, high: Floats) -> tuple[Floats, float] | None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: Classes of the first sample, and the factor by which samples grow.
 FIRST_SAMPLE, GROWTH = 1_000, 8
 
-#: Planes that are kept from one search to the next, in numbers of prices.
+#: Planes that are kept from one search to the next, for each of the prices.
 PLANES = 2
 
 #: Tolerance of samples, in units of that of all jobs.
@@ -43,7 +43,7 @@ class PoolPrices(NamedTuple):
     steps
         Responses of all jobs that it took.
     planes
-        Choices of all classes whose planes are lowest at these prices; shapes (classes,).
+        Choices of all classes whose planes are lowest at these prices, each of shape (classes,).
     """
 
     prices: Float[Floats, " pools"]
@@ -56,8 +56,9 @@ def search_pool_prices(
     classes: PricedClasses,
     tolerance: float,
     known: Floats | None = None,
-    planes: Sequence[Int[Indices, " classes"]] = (),
     seed: int = 0,
+    *,
+    planes: Sequence[Int[Indices, " classes"]] = (),
 ) -> PoolPrices:
     """Return the best prices of pools.
 
@@ -69,10 +70,11 @@ def search_pool_prices(
         Cost by which the bound may fall short of the best one.
     known
         Prices of the first pools that are near the best ones; none if None.
-    planes
-        Choices of all classes at prices near the best ones; with some no sample comes first.
     seed
         Seed of the samples.
+    planes
+        Choices of all classes, each of shape (classes,), at prices near the best ones. With some,
+        no sample comes first.
 
     Examples
     --------
@@ -98,10 +100,15 @@ def search_pool_prices(
         found = boxstep(sample.respond, prices, _box(sample, box), SAMPLE_TOLERANCE * tolerance)
         prices, size = found.prices, size * GROWTH
         box = _box_about(prices)
-    told = [classes.plane(chosen) for chosen in planes]
-    best = boxstep(classes.respond, prices, _box(classes, box), tolerance, known=told)
-    lowest = [one.choice for one in best.responses[: PLANES * prices.size]]
-    lowest += planes[: max(PLANES * prices.size - len(lowest), 0)]
+    best = boxstep(
+        classes.respond,
+        prices,
+        _box(classes, box),
+        tolerance,
+        known=list(map(classes.response_of, planes)),
+        keep=PLANES * prices.size,
+    )
+    lowest = [response.choice for response in best.lowest]
     return PoolPrices(best.prices, best.response, best.steps, lowest)
 
 

@@ -30,20 +30,14 @@ if TYPE_CHECKING:
     from goodalloc.solvers.mode_columns.choice_pools import PooledChoices
 
 
-class ChoicePlane(NamedTuple):
-    """Plane above the bound (1): cost of given choices, and what they take less what there is."""
-
-    intercept: float
-    slope: Float[Floats, " pools"]
-
-
 class Response(NamedTuple):
     """What the jobs choose at some prices.
 
     Attributes
     ----------
     bound
-        Equation (1), less what rounding may hide.
+        Equation (1), less what rounding may hide; -inf if it is not known at which prices the jobs
+        choose so.
     cost
         Total cost of the choices.
     usage
@@ -190,19 +184,25 @@ class PricedClasses:
         stay = self.kept_cost + choices.kept_demand @ prices
         chosen = np.where(stay < least, STAY, chosen)
         least = np.minimum(stay, least)
-        everyone = np.arange(choices.num_classes)
-        usage = self.count @ self.demand_of(everyone, chosen)
-        cost = float(self.count @ self.cost_of(everyone, chosen))
+        found = self.response_of(chosen)
+        usage = found.usage
         total = math.fsum((self.count * least).tolist())
         rounding = 1e-14 * float(self.count @ np.abs(least) + prices.sum() + usage @ prices)
         bound = total - float(prices @ self.there) - rounding
-        return Response(bound, cost, usage, chosen, self.there)
+        return found._replace(bound=bound)
 
-    def plane(self, chosen: Int[Indices, " classes"]) -> ChoicePlane:
-        """Return the plane above the bound that given choices make."""
+    def response_of(self, chosen: Int[Indices, " classes"]) -> Response:
+        """Return cost and usage of given choices, whose plane is above the bound (1).
+
+        Parameters
+        ----------
+        chosen
+            Position of every class's choice in the list of its kind, or `STAY`.
+        """
         everyone = np.arange(self.choices.num_classes)
         usage = self.count @ self.demand_of(everyone, chosen)
-        return ChoicePlane(float(self.count @ self.cost_of(everyone, chosen)), usage - self.there)
+        cost = float(self.count @ self.cost_of(everyone, chosen))
+        return Response(-math.inf, cost, usage, chosen, self.there)
 
     def of_jobs(self, jobs: Int[Indices, " some"]) -> PricedClasses:
         """Return the classes of some jobs, in whose order they are."""

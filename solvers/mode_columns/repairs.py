@@ -40,11 +40,16 @@ COVERED, OF_NODES, MOST_NODES = 0.97, 0.2, 500
 #: Nodes that lose at least in a repair, as far as there are as many.
 LEAST_NODES = 4
 
-#: Repairs at most, those in a row that fail, and loss of a job below which none is tried.
-MOST_REPAIRS, FAILURES, SMALL_LOSS = 12, 3, 5e-5
+#: Repairs at most, and those in a row that fail.
+MOST_REPAIRS, FAILURES = 12, 4
 
-#: Times that what stays is thought over in a repair.
-STAY_ROUNDS = 3
+#: Mean loss of the jobs below which nothing is repaired, and loss of a job without GPUs below which
+#: it is not placed anew.
+ENOUGH, SMALL_LOSS = 5e-5, 1e-5
+
+#: Times that what stays is thought over in a repair, and cost of a job by which prices may fall
+#: short there: they prove nothing.
+STAY_ROUNDS, PRICE_GAP = 3, 2e-4
 
 
 class Losses(NamedTuple):
@@ -104,8 +109,8 @@ class Repairs:
         random, failed = np.random.default_rng(0), 0
         for _ in range(MOST_REPAIRS):
             losses = self.losses(filling)
-            small = SMALL_LOSS * losses.job.size
-            if failed == FAILURES or losses.node.sum() + losses.job.sum() <= small:
+            lost = losses.node.sum() + losses.job.sum()
+            if failed == FAILURES or lost <= ENOUGH * losses.job.size:
                 break
             jobs = self._jobs(filling, losses, failed, random)
             trial = filling.copy()
@@ -114,7 +119,7 @@ class Repairs:
             known = list(self.proven.worths), self.proven.prices
             pooled = self.classes.choices.demand.shape[1]
             search = PoolSearch(self.units, self.watch, float(jobs.size), pooled, *known)
-            trial = self.placed(part.settled(search, STAY_ROUNDS))
+            trial = self.placed(part.settled(search, STAY_ROUNDS, PRICE_GAP))
             reached = self.utilities.fitness(trial.allocation())
             failed = 0 if reached > value else failed + 1
             if reached > value:

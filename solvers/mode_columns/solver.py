@@ -125,7 +125,8 @@ def solve_mode_columns(columns: ModeColumns, backend: Backend = "numpy") -> Mode
     _, found, worths = best_pool_prices(priced, units, watch)
     pooled = choices.demand.shape[1]
     search = PoolSearch(units, watch, float(everyone.size), pooled, list(worths), found.prices)
-    settled = StayRound(priced, everyone, nothing).settled(search, STAY_ROUNDS, found.planes)
+    stays = StayRound(priced, everyone, nothing)
+    settled = stays.settled(search, STAY_ROUNDS, planes=found.planes)
     seconds.end("prices")
     repairs = Repairs(utilities, priced, units, settled.proven, watch)
     allocation = repairs.repaired(repairs.placed(settled)).allocation()

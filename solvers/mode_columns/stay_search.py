@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from goodalloc.solvers.mode_columns.priced_classes import PricedClasses
     from goodalloc.solvers.mode_columns.worth_search import PoolSearch, PricedPools
 
-#: Cost of a job by which prices may fall short in every round, and times that further pools are
-#: sought then.
+#: Cost of a job by which prices may fall short, and times that further pools are sought in every
+#: round.
 PRICE_GAP, POOL_ROUNDS = 5e-6, 3
 
 #: Cost of a job by which the choice of those that stay may be worse than the bound at its prices,
@@ -185,6 +185,7 @@ class StayRound:
         self,
         search: PoolSearch,
         rounds: int,
+        gap: float = PRICE_GAP,
         planes: Sequence[Int[Indices, " classes"]] = (),
     ) -> Settled:
         """Return which jobs stay, and the prices for the others.
@@ -195,8 +196,10 @@ class StayRound:
             Prices and further pools known so far, which go on.
         rounds
             Times that what stays is thought over.
+        gap
+            Cost of a job by which prices may fall short in every round.
         planes
-            Choices of all classes at prices near the best ones.
+            Choices of all classes, each of shape (classes,), at prices near the best ones.
         """
         random = np.random.default_rng(0)
         choices = self.classes.choices
@@ -217,7 +220,7 @@ class StayRound:
             plain = self.classes.of_jobs(place).moving(room_of_pools(filling.units, room))
             own = np.unique(choices.job_class[place])
             near = [one[own] for one in planes]
-            pools = search.run(plain, PRICE_GAP, POOL_ROUNDS, room, near)
+            pools = search.run(plain, gap, POOL_ROUNDS, room, near)
             here = np.ones(self.jobs.size, dtype=bool)
             here[place] = False
             kept = self.classes.kept_cost[choices.job_class[here]]

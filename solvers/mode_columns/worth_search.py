@@ -154,13 +154,13 @@ class PoolSearch:
         room
             What nodes have left; all that they have if None.
         planes
-            Choices of all classes at prices near the best ones.
+            Choices of all classes, each of shape (classes,), at prices near the best ones.
         """
         classes = with_node_worth(plain, self.units, self.worths, room)
         if not classes.choices.num_classes:  # nobody chooses
             known = PoolPrices(self.prices, classes.respond(self.prices), 0)
             return PricedPools(classes, known, tuple(self.worths))
-        found = search_pool_prices(classes, gap * self.jobs, self.known, planes)
+        found = search_pool_prices(classes, gap * self.jobs, self.known, planes=planes)
         for _ in range(rounds if self.units.grid.exact else 0):
             packed = _packed(classes, found, self.units, room, self.watch)
             if packed.unpacked <= UNPACKED * self.jobs:
@@ -172,7 +172,8 @@ class PoolSearch:
             self.known = np.append(found.prices[: self.pooled], further[further > 0.0])
             before = found.response.bound
             classes = with_node_worth(plain, self.units, self.worths, room)
-            found = search_pool_prices(classes, gap * self.jobs, self.known, found.planes)
+            tolerance, planes = gap * self.jobs, found.planes
+            found = search_pool_prices(classes, tolerance, self.known, planes=planes)
             if found.response.bound - before < WORTH_WHILE * self.jobs:
                 break
         self.known = found.prices

@@ -22,25 +22,21 @@ from goodalloc.experiments.replay.replay_conditions import Outage, Setting
 from goodalloc.experiments.replay.simulator import Simulator
 from goodalloc.experiments.replay_bound.replay_certificate import replay_bound_document
 from goodalloc.experiments.replay_bound.replay_rounds import rounds_of_replay
+from goodalloc.experiments.studies.steady_jobs.day_optimum import policies_alone
 from goodalloc.models.round.cluster import Cluster
 from goodalloc.solvers.hindsight.best_prices import Stage, hindsight_bound
 from goodalloc.solvers.hindsight.free_multipliers import with_free_multipliers
 from goodalloc.solvers.hindsight.round_prices import round_prices
-from goodalloc.solvers.policies.policy_table import POLICIES
 from goodalloc.solvers.policies.registry import make_policy
 
 if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Floats
 
-#: Policies whose decisions take longest, and those that rent nodes beyond the ones of the trace.
-LONG, RENTING = ("pollux-genetic",), ("autoscaling-goodput", "autoscaling-throughput")
+#: Policies whose decisions take longest.
+LONG = ("pollux-genetic",)
 
-#: Policies that give every GPU to one job at a time.
-ALONE = [
-    name
-    for name in POLICIES
-    if name not in RENTING and getattr(make_policy(name), "sharing", None) is None
-]
+#: Policies that rent no nodes and give every GPU to one job at a time.
+ALONE = policies_alone()
 
 #: Traces of a test, and of one that is marked slow: 2,000 replays in all.
 FEW, MANY = 3, 56

@@ -45,19 +45,26 @@ class Cheapest:
 def test_planes_that_are_known_change_no_maximum(seed: int, prices: int) -> None:
     """And from the best prices, with all planes known, at most a few evaluations are left."""
     function, start = Cheapest(seed, prices), np.zeros(prices)
-    found = boxstep(function, start, np.ones(prices), 1e-7)
-    assert found.steps == function.evaluated == len(found.responses)
-    again = boxstep(function, start, np.ones(prices), 1e-7, known=found.responses)
+    found = boxstep(function, start, np.ones(prices), 1e-7, keep=500)
+    assert found.steps == function.evaluated >= len(found.lowest)
+    again = boxstep(function, start, np.ones(prices), 1e-7, known=found.lowest)
     assert again.response.bound == pytest.approx(found.response.bound, rel=1e-6)
-    near = boxstep(function, found.prices, 0.1 * np.ones(prices), 1e-7, known=found.responses)
+    assert again.lowest == ()
+    near = boxstep(function, found.prices, 0.1 * np.ones(prices), 1e-7, known=found.lowest)
     assert near.response.bound == pytest.approx(found.response.bound, rel=1e-6)
     assert near.steps <= 3
 
 
-@given(st.integers(0, 9_999))
-def test_responses_are_told_by_their_planes_at_the_best_prices(seed: int) -> None:
-    """The lowest first, none below the maximum."""
-    found = boxstep(Cheapest(seed, 2), np.zeros(2), np.ones(2), 1e-7)
-    heights = [one.intercept + float(one.slope @ found.prices) for one in found.responses]
+@given(st.integers(0, 9_999), st.integers(1, 30))
+def test_the_lowest_planes_at_the_best_prices_are_kept(seed: int, keep: int) -> None:
+    """The lowest first, none twice, none below the maximum, known ones among them."""
+    function, start = Cheapest(seed, 2), np.zeros(2)
+    every = boxstep(function, start, np.ones(2), 1e-7, keep=500)
+    found = boxstep(function, start, np.ones(2), 1e-7, known=every.lowest, keep=keep)
+    heights = [one.intercept + float(one.slope @ found.prices) for one in found.lowest]
+    assert len(heights) <= keep
     assert heights == sorted(heights)
     assert heights[0] >= found.response.bound - 1e-9
+    assert len({(one.intercept, *one.slope.tolist()) for one in found.lowest}) == len(heights)
+    before = [one.intercept + float(one.slope @ found.prices) for one in every.lowest]
+    assert heights[-1] <= sorted(before)[:keep][-1] + 1e-12

@@ -123,9 +123,8 @@ def test_choices_at_other_prices_are_planes_above_the_bound(seed: int, state: St
     classes = PricedClasses(choices, -1.0, 0.04, choices.count.astype(float))
     first, second = random.gamma(0.5, 5.0, (2, choices.demand.shape[1]))
     told = classes.respond(first)
-    plane = classes.plane(told.choice)
-    assert plane.intercept == pytest.approx(told.intercept)
-    assert plane.slope == pytest.approx(told.slope)
+    plane = classes.response_of(told.choice)
+    assert plane.bound == -math.inf
     assert plane.intercept + plane.slope @ first == pytest.approx(told.bound, rel=1e-9, abs=1e-9)
     assert plane.intercept + plane.slope @ second >= classes.respond(second).bound - 1e-9
 
@@ -136,13 +135,14 @@ def test_a_search_goes_on_from_the_planes_of_another() -> None:
     choices = pooled_choices(mode_column_utilities(columns))
     classes = PricedClasses(choices, -1.0, 0.04, choices.count.astype(float))
     found = search_pool_prices(classes, 1e-5)
-    again = search_pool_prices(classes, 1e-5, found.prices, found.planes)
+    again = search_pool_prices(classes, 1e-5, found.prices, planes=found.planes)
     assert again.response.bound == pytest.approx(found.response.bound, abs=2e-5)
     assert again.steps <= found.steps / 4
     some = np.flatnonzero(np.arange(300) % 10 > 0)
     fewer, own = classes.of_jobs(some), np.unique(choices.job_class[some])
     alone = search_pool_prices(fewer, 1e-5)
-    after = search_pool_prices(fewer, 1e-5, found.prices, [one[own] for one in found.planes])
+    planes = [one[own] for one in found.planes]
+    after = search_pool_prices(fewer, 1e-5, found.prices, planes=planes)
     assert after.response.bound == pytest.approx(alone.response.bound, abs=2e-5)
     assert after.steps < alone.steps
 
