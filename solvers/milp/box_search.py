@@ -69,7 +69,7 @@ class Highest(NamedTuple, Generic[R]):
     prices: Float[Floats, " prices"]
     response: R
     steps: int
-    lowest: tuple[R, ...] = ()
+    lowest: tuple[R, ...]
 
 
 def boxstep(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -138,13 +139,14 @@ def optimum_of(problem: OfflineProblem, average: float) -> Optimum:
     return Optimum(found, outcome.bound)
 
 
-def policies_alone() -> list[str]:
+@cache
+def policies_alone() -> tuple[str, ...]:
     """Return the names of the policies that rent no nodes and give a GPU to one job at a time."""
-    return [
+    return tuple(
         name
         for name in POLICIES
         if name not in RENTING and getattr(make_policy(name), "sharing", None) is None
-    ]
+    )
 
 
 def policies_for(kind: Kind, seed: int = 0) -> list[str]:
@@ -155,12 +157,12 @@ def policies_for(kind: Kind, seed: int = 0) -> list[str]:
     kind, seed
         Kind and seed of the day.
     """
-    able = policies_alone()
+    able = [
+        name for name in policies_alone() if seed % SELDOM == 0 or not name.startswith(VARIANTS)
+    ]
     if kind == "gangs":
-        able = [name for name in able if POLICIES[name].rigid]
-    if kind == "two types":
-        able = [name for name in able if POLICIES[name].gpu_types]
-    return [name for name in able if seed % SELDOM == 0 or not name.startswith(VARIANTS)]
+        return [name for name in able if POLICIES[name].rigid]
+    return [name for name in able if kind == "malleable" or POLICIES[name].gpu_types]
 
 
 def day_of(kind: Kind, seed: int, jobs: int, *, restarts: bool) -> SmallDay:

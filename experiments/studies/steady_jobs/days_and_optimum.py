@@ -152,13 +152,14 @@ def _tasks(plan: Plan) -> list[DaysTask]:
 
 def _rows(plan: Plan) -> list[OptimumRow]:
     """Return the rows of all kinds."""
-    rows: list[OptimumRow] = []
-    for kind in KINDS:
-        for restarts in (False, True):
-            tasks = [one for one in _tasks(plan) if (one.kind, one.restarts) == (kind, restarts)]
-            days = [(one.jobs, record) for one in tasks for record in one.record()]
-            rows += rows_of_days(kind, days, restarts=restarts)
-    return rows
+    days: dict[tuple[str, bool], list[tuple[int, dict[str, Any]]]] = defaultdict(list)
+    for task in _tasks(plan):
+        days[task.kind, task.restarts] += [(task.jobs, record) for record in task.record()]
+    return [
+        row
+        for (kind, restarts), found in days.items()
+        for row in rows_of_days(kind, found, restarts=restarts)
+    ]
 
 
 def _shown(rows: list[OptimumRow]) -> Rows:

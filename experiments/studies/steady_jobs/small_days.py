@@ -92,7 +92,7 @@ def gang_day(seed: int, jobs: int, *, restarts: bool = False) -> GangDay:
     """Draw jobs of up to three rounds on up to four GPUs; most of them take whole rounds.
 
     A first start costs nothing, so that a job can train from the first decision on. With restarts
-    the day has the same jobs. Bounds on replays count no restart, as a gang need not be paused.
+    the day has the same jobs. Bounds on replays count none: `Rounds` charge first starts, too.
 
     Parameters
     ----------

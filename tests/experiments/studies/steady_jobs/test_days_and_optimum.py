@@ -48,18 +48,19 @@ if TYPE_CHECKING:
 
     from goodalloc.experiments.studies.steady_jobs.day_optimum import Kind
 
-#: Policies that decide in no time.
+#: Policies that decide in no time, by the days that they serve.
+RIGID = ("allox", "fifo", "srtf", "themis", "themis-exact", "themis-maxmin", "tiresias")
 FAST: dict[str, list[str]] = {
-    "gangs": ["fifo", "srtf", "themis", "tiresias", "tiresias-gittins"],
-    "malleable": ["allox", "hesrpt", "optimus", "srtf", "themis"],
+    "gangs": [*RIGID, "tiresias-gittins"],
+    "malleable": [*RIGID, "tiresias-gittins", "hesrpt", "optimus"],
     "two types": ["allox", "gavel", "sia"],
 }
 
 #: Seed and jobs of days that the study does not draw; a node is missing on the second malleable.
 FEW = ((900, 2), (932, 3), (902, 4))
 
-#: Per cent of the stored days without restarts on which the best policy attains the optimum.
-ATTAINED = {"gangs": 50.0, "malleable": 10.0, "two types": 5.0}
+#: Per cent of the days without restarts on which the best policy attains the optimum, at the least.
+ATTAINED = {"gangs": 95.0, "malleable": 50.0, "two types": 20.0}
 
 
 def decided(kind: Kind, seed: int, jobs: int, policies: list[str], *, restarts: bool) -> Any:
@@ -67,7 +68,8 @@ def decided(kind: Kind, seed: int, jobs: int, policies: list[str], *, restarts: 
     record = day_beside_optimum(day_of(kind, seed, jobs, restarts=restarts), policies)
     assert record["unsound"] == [], (kind, seed, jobs, restarts)
     averages, best = record["averages"], record["optimum"]
-    assert 0.2 * best < averages[ON_SCHEDULES] <= averages[ON_REPLAYS] * (1.0 + ROUNDING)
+    assert 0.2 * best < averages[ON_SCHEDULES] <= record["proved"] * (1.0 + ROUNDING)
+    assert averages[ON_SCHEDULES] <= averages[ON_REPLAYS] * (1.0 + ROUNDING)
     assert {ON_SCHEDULES, ON_REPLAYS, CLOSED_FORM, *policies} <= {*averages}
     assert (HINDSIGHT in averages) == (kind == "malleable")
     return record
@@ -76,11 +78,11 @@ def decided(kind: Kind, seed: int, jobs: int, policies: list[str], *, restarts: 
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_optimum_is_between_bounds_and_policies(kind: Kind, restarts: bool) -> None:
-    """On days that the study does not draw; on some of those of gangs a policy attains it."""
+    """On days that the study does not draw; where restarts are free, policies attain it on some."""
     days = [(jobs, decided(kind, seed, jobs, FAST[kind], restarts=restarts)) for seed, jobs in FEW]
     rows = {(row.jobs, row.name): row for row in rows_of_days(kind, days, restarts=restarts)}
     assert rows[ANY, BEST].days == len(FEW)
-    assert rows[ANY, BEST].attained_percent > 0.0 or kind != "gangs"
+    assert rows[ANY, BEST].attained_percent > 0.0 or restarts
 
 
 def test_nodes_are_missing_on_some_of_these_days() -> None:
@@ -100,7 +102,7 @@ def test_it_is_so_on_hundreds_of_days_under_all_policies(kind: Kind, restarts: b
     ]
     rows = {(row.jobs, row.name): row for row in rows_of_days(kind, days, restarts=restarts)}
     if not restarts:
-        assert rows[ANY, BEST].attained_percent >= ATTAINED[kind] / 2.0
+        assert rows[ANY, BEST].attained_percent >= ATTAINED[kind]
 
 
 def _stored() -> list[Mapping[str, Any]]:
