@@ -64,12 +64,16 @@ class Highest(NamedTuple, Generic[R]):
     lowest
         Of what they gave and what was known before, that with the lowest planes at these prices,
         the lowest first and none twice.
+    mixture
+        Responses and weights, of sum 1, of which the weighted slope is 0 where a price is above 0
+        and not above it elsewhere; empty if the search ended for another reason than its tolerance.
     """
 
     prices: Float[Floats, " prices"]
     response: R
     steps: int
     lowest: tuple[R, ...]
+    mixture: tuple[tuple[R, float], ...] = ()
 
 
 def boxstep(
@@ -97,7 +101,8 @@ def boxstep(
     known
         Responses whose planes are known to be above the function; their values do not count.
     keep
-        Most responses of which `Highest.lowest` tells; with 0 none is held.
+        Most responses of which `Highest.lowest` tells; with 0 none is held, and there is no
+        mixture.
 
     Examples
     --------
@@ -119,7 +124,7 @@ def boxstep(
     planes.add(best)
     for response in known:
         planes.add(response)
-    steps, kept = 1, [best, *known]
+    steps, kept, weights = 1, [best, *known], np.zeros(0)
     while steps < MOST_STEPS:
         highest = planes.highest(prices - box, prices + box)
         if highest is None:
@@ -128,6 +133,7 @@ def boxstep(
         gain = promised - best.bound
         inside = np.abs(tried - prices) < 0.999 * box
         if gain <= tolerance and (inside | (tried == 0.0)).all():
+            weights = planes.weights
             break
         if gain <= 0.1 * tolerance:
             box = 4.0 * box
@@ -144,7 +150,8 @@ def boxstep(
             box = 0.5 * box
         if reached > 0.0:
             best, prices = response, tried
-    return Highest(prices, best, steps, tuple(_lowest(kept, prices, keep)))
+    mixed = [(kept[i], float(weights[i])) for i in np.flatnonzero(weights) if keep]
+    return Highest(prices, best, steps, tuple(_lowest(kept, prices, keep)), tuple(mixed))
 
 
 def _lowest(responses: Sequence[R], prices: Floats, number: int) -> list[R]:
@@ -189,3 +196,9 @@ class _Planes:
             return None
         values = np.array(self._solver.getSolution().col_value)
         return np.maximum(values[:-1], 0.0) * scale, float(values[-1]) * self._scale
+
+    @property
+    def weights(self) -> Floats:
+        """Weights, of sum 1, of the planes that meet at the highest point."""
+        duals = np.maximum(-np.array(self._solver.getSolution().row_dual), 0.0)
+        return np.asarray(duals / duals.sum())

@@ -57,10 +57,13 @@ class PooledChoices:
         Kind, factor and most replicas of the jobs of a class, shape (classes,).
     kept
         Utility of staying, -inf for jobs that may not or do not run; shape (classes,).
+    kept_way
+        Row of `kept_code` and `kept_demand` of the jobs that may stay, 0 of others; shape
+        (classes,).
     kept_code
-        Present mode, nodes and replicas of the jobs that may stay, 0 of others; shape (classes,).
+        Present mode, nodes and replicas of jobs that may stay, the first 0; shape (ways,).
     kept_demand
-        Share of every pool that staying takes, shape (classes, pools).
+        Share of every pool that staying takes, of the first none; shape (ways, pools).
     """
 
     columns: ModeColumns
@@ -74,8 +77,9 @@ class PooledChoices:
     factor: Float[Floats, " classes"]
     most: Int[Indices, " classes"]
     kept: Float[Floats, " classes"]
-    kept_code: Int[Indices, " classes"]
-    kept_demand: Float[Floats, "classes pools"]
+    kept_way: Int[Indices, " classes"]
+    kept_code: Int[Indices, " ways"]
+    kept_demand: Float[Floats, "ways pools"]
 
     @property
     def num_classes(self) -> int:
@@ -97,8 +101,7 @@ class PooledChoices:
             factor=self.factor[some],
             most=self.most[some],
             kept=self.kept[some],
-            kept_code=self.kept_code[some],
-            kept_demand=self.kept_demand[some],
+            kept_way=self.kept_way[some],
         )
 
     def of_jobs(self, jobs: Int[Indices, " some"]) -> PooledChoices:
@@ -113,8 +116,7 @@ class PooledChoices:
         return replace(
             self,
             kept=np.full_like(self.kept, -np.inf),
-            kept_code=np.zeros_like(self.kept_code),
-            kept_demand=np.zeros_like(self.kept_demand),
+            kept_way=np.zeros_like(self.kept_way),
         )
 
     def code_of(self, mode: Int[Indices, ...], replicas: Int[Indices, ...]) -> Int[Indices, ...]:
@@ -163,7 +165,8 @@ def pooled_choices(utilities: ModeColumnUtilities) -> PooledChoices:
     code = np.where(there, code, 0)
     speedup = utilities.speedup.reshape(kinds, -1)
     speedup = np.where(there, np.take_along_axis(speedup, code, axis=1), 0.0)
-    stays, kept_code = _stays(columns, useful.shape[-1])
+    stays, code_now = _stays(columns, useful.shape[-1])
+    kept_way, kept_code, kept_demand = _kept(columns, demand, code_now)
     own = np.where(stays, np.arange(columns.num_jobs), -1)
     kind = columns.kind % kinds  # the last one of jobs that never ran
     keys = np.column_stack([own, kind, utilities.factor, columns.max_replicas])
@@ -182,8 +185,9 @@ def pooled_choices(utilities: ModeColumnUtilities) -> PooledChoices:
         factor=utilities.factor[first],
         most=columns.max_replicas[first],
         kept=np.where(stays, utilities.kept, -np.inf)[first],
-        kept_code=kept_code[first],
-        kept_demand=_kept_demand(columns, demand, kept_code)[first],
+        kept_way=kept_way[first],
+        kept_code=kept_code,
+        kept_demand=kept_demand,
     )
 
 
@@ -275,14 +279,21 @@ def _stays(columns: ModeColumns, width: int) -> tuple[Flags, Indices]:
     return stays, np.where(stays, code, 0)
 
 
-def _kept_demand(columns: ModeColumns, demand: Floats, kept_code: Indices) -> Floats:
-    """Return the share of every pool that staying takes: shape (jobs, pools)."""
-    found, current = demand[kept_code], columns.current
+def _kept(
+    columns: ModeColumns, demand: Floats, code_now: Indices
+) -> tuple[Indices, Indices, Floats]:
+    """Return `kept_way` of every job, `kept_code` and `kept_demand`."""
+    current = columns.current
+    keys = np.column_stack([code_now, np.where(code_now > 0, current.job_nodes, 0)])
+    ways, way = np.unique(np.vstack([[0, 0], keys]), axis=0, return_inverse=True)
+    code, nodes = ways.T
+    found = demand[code]
     if columns.rules.interference_avoidance:
         # a distributed job that stays takes the nodes that it has, which may be more than it needs
-        spread = np.flatnonzero((kept_code > 0) & (current.job_nodes > 1))
-        types = np.maximum(columns.prototype.mode_type[current.mode[spread]], 0)
-        share = current.job_nodes[spread] / np.bincount(columns.cluster.node_type)[types]
+        spread = np.flatnonzero(nodes > 1)
+        mode = code[spread] * len(columns.modes) // len(demand)
+        types = np.maximum(columns.prototype.mode_type[mode], 0)
+        share = nodes[spread] / np.bincount(columns.cluster.node_type)[types]
         per_type = demand.shape[1] // len(columns.cluster.gpu_types)
         found[spread, (types + 1) * per_type - 1] = share
-    return found
+    return way.reshape(-1)[1:], code, found

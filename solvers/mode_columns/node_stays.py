@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from goodalloc.solvers.mode_columns.node_worth import left_worth, worth_of_nodes
+from goodalloc.solvers.mode_columns.node_worth import left_worth
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,9 +64,12 @@ class NodeWorth:
     ) -> Float[Floats, " some"]:
         """Return what others may pay for what is free on some nodes, with which are closed."""
         found = np.zeros(nodes.size)
-        for code, value, price in self._priced:
-            here = self.units.node_type[nodes] == code
-            found[here] += price * left_worth(value, free[here], closed[here])
+        for (code, value), price in zip(self.worths, self.prices.tolist(), strict=True):
+            if price > 0.0:
+                here = np.flatnonzero(self.units.node_type[nodes] == code)
+                worth = self.units.worth_of_nodes(code, value)
+                each = price / (worth.total or 1.0)
+                found[here] += each * left_worth(worth, free[here], closed[here])
         return found
 
     def of_pieces(
@@ -74,16 +77,6 @@ class NodeWorth:
     ) -> Float[Floats, " some"]:
         """Return what pieces on some nodes pay, with which are of distributed jobs."""
         return self.of_room(nodes, taken, ~apart)
-
-    @property
-    def _priced(self) -> list[tuple[int, NodeValue, float]]:
-        """Type of GPU, value function and price of its unit, of every further pool with a price."""
-        priced = zip(self.worths, self.prices.tolist(), strict=True)
-        return [
-            (code, value, price / (worth_of_nodes(self.units, code, value) or 1.0))
-            for (code, value), price in priced
-            if price > 0.0
-        ]
 
 
 class SingleStays(NamedTuple):

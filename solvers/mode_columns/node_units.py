@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
 from goodalloc.formulations.mode_rounds.mode_choices import node_capacity
 from goodalloc.formulations.mode_rounds.resource_units import resource_grid
+from goodalloc.models.support.tolerances import ROUNDING
 from goodalloc.solvers.mode_columns.choice_pools import most_per_node
 
 if TYPE_CHECKING:
@@ -18,6 +20,30 @@ if TYPE_CHECKING:
     from goodalloc.formulations.mode_rounds.resource_units import ResourceGrid
     from goodalloc.models.columns.mode_columns import ModeColumns
     from goodalloc.models.support.array_types import Floats, Indices
+
+
+V = TypeVar("V")
+
+#: Value functions of which it is known what nodes are worth and what choices take.
+MOST_KNOWN = 256
+
+
+class WorthOfNodes(NamedTuple):
+    """A value function of a node, and what all nodes of a type of GPU are worth by it.
+
+    Attributes
+    ----------
+    value
+        The function.
+    shared
+        The worth *g* of nodes that may hold a distributed job, as a function like *f*.
+    total
+        Worth of all nodes, no less than in exact arithmetic.
+    """
+
+    value: NodeValue
+    shared: NodeValue
+    total: float
 
 
 class NodeUnits:
@@ -51,6 +77,7 @@ class NodeUnits:
         self.columns = columns
         self.node_type = columns.cluster.node_type
         self.mode_type = np.maximum(columns.prototype.mode_type, 0)
+        self._known_worths: dict[tuple[int, int], WorthOfNodes] = {}
         self.known_shares: dict[tuple[int, int], tuple[NodeValue, Floats]] = {}
 
     @cached_property
@@ -73,8 +100,35 @@ class NodeUnits:
         """Most replicas of every mode that some node holds."""
         return most_per_node(self.columns)
 
+    def worth_of_nodes(self, code: int, value: NodeValue) -> WorthOfNodes:
+        """Return what the nodes of a type of GPU are worth by a value function."""
+        key = code, id(value)
+        if key not in self._known_worths:
+            shape = value.alone.shape
+            grid = np.indices(shape).reshape(len(shape), -1).T
+            shared = replace(value, alone=value.shared(grid).reshape(shape))
+            own = self.capacity[self.node_type == code]
+            total = float(shared.at(own).sum()) * (1.0 + ROUNDING)
+            remember(self._known_worths, key, WorthOfNodes(value, shared, total))
+        return self._known_worths[key]
+
     def taken(
         self, mode: Int[Indices, ...], replicas: Int[Indices, ...]
     ) -> Int[Indices, "... demands"]:
         """Return the units that some replicas in a mode take."""
         return self.grid.at_least(self.columns.prototype.mode_demand[mode] * replicas[..., None])
+
+
+def remember(known: dict[tuple[int, int], V], key: tuple[int, int], entry: V) -> None:
+    """Keep what is known of a value function, and of the latest ones alone.
+
+    Parameters
+    ----------
+    known
+        What is known by type of GPU and identity of the function.
+    key, entry
+        A further one; the entry has the function, as nothing else has its identity then.
+    """
+    known[key] = entry
+    if len(known) > MOST_KNOWN:
+        del known[next(iter(known))]

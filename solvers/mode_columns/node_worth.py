@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.formulations.mode_rounds.replica_splits import least_splits
-from goodalloc.models.support.tolerances import ROUNDING
+from goodalloc.solvers.mode_columns.node_units import remember
 from goodalloc.solvers.mode_columns.seat_program import Room
 
 if TYPE_CHECKING:
@@ -26,12 +26,8 @@ if TYPE_CHECKING:
     from goodalloc.formulations.mode_rounds.node_values import NodeValue
     from goodalloc.models.support.array_types import Flags, Floats, Indices
     from goodalloc.solvers.mode_columns.choice_pools import PooledChoices
-    from goodalloc.solvers.mode_columns.node_units import NodeUnits
+    from goodalloc.solvers.mode_columns.node_units import NodeUnits, WorthOfNodes
     from goodalloc.solvers.mode_columns.priced_classes import PricedClasses
-
-
-#: Value functions of which it is known what choices take.
-MOST_KNOWN = 64
 
 
 def with_node_worth(
@@ -61,8 +57,9 @@ def with_node_worth(
         further[:, pool] = _shares(classes.choices, units, code, value)
         if room is not None:
             here = units.node_type == code
-            left = np.maximum(left_worth(value, room.free[here], room.closed[here]), 0.0)
-            there[pool] = float(left.sum()) / (worth_of_nodes(units, code, value) or 1.0)
+            worth = units.worth_of_nodes(code, value)
+            left = np.maximum(left_worth(worth, room.free[here], room.closed[here]), 0.0)
+            there[pool] = float(left.sum()) / (worth.total or 1.0)
     return classes.with_pools(further, there)
 
 
@@ -71,7 +68,7 @@ def _shares(choices: PooledChoices, units: NodeUnits, code: int, value: NodeValu
     key = code, id(value)
     if key in units.known_shares:
         return units.known_shares[key][1]
-    columns, worth = choices.columns, worth_of_nodes(units, code, value)
+    columns, worth = choices.columns, units.worth_of_nodes(code, value).total
     mode, several, replicas = choices.decode(np.arange(len(choices.demand)))
     taken = units.taken(mode, replicas)
     span = min(columns.rules.max_nodes_per_job, columns.cluster.num_nodes)
@@ -82,23 +79,15 @@ def _shares(choices: PooledChoices, units: NodeUnits, code: int, value: NodeValu
     takes = np.where(several > 0, split[mode, replicas], value.at(taken))
     here = (units.mode_type[mode] == code) & np.isfinite(takes) & (worth > 0.0)
     shares = np.where(here, takes, 0.0) / (worth or 1.0)
-    units.known_shares[key] = value, shares  # as long as the value is here, nothing has its id
-    if len(units.known_shares) > MOST_KNOWN:
-        del units.known_shares[next(iter(units.known_shares))]
+    remember(units.known_shares, key, (value, shares))
     return shares
 
 
-def worth_of_nodes(units: NodeUnits, code: int, value: NodeValue) -> float:
-    """Return what all nodes of a type of GPU are worth, no less than in exact arithmetic."""
-    own = units.capacity[units.node_type == code]
-    return float(value.shared(own).sum()) * (1.0 + ROUNDING)
-
-
 def left_worth(
-    value: NodeValue, free: Int[Indices, "nodes demands"], closed: Bool[Flags, " nodes"]
+    worth: WorthOfNodes, free: Int[Indices, "nodes demands"], closed: Bool[Flags, " nodes"]
 ) -> Float[Floats, " nodes"]:
     """Return what is left on nodes is worth, where closed ones hold no further distributed job."""
-    return np.where(closed, value.at(free), value.shared(free))
+    return np.where(closed, worth.value.at(free), worth.shared.at(free))
 
 
 def unit_prices(

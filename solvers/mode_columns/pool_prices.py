@@ -44,12 +44,16 @@ class PoolPrices(NamedTuple):
         Responses of all jobs that it took.
     planes
         Choices of all classes whose planes are lowest at these prices, each of shape (classes,).
+    mixture
+        Choices of all classes, each of shape (classes,), and shares, of sum 1, in which all classes
+        take them to fit into the pools together; those of the response if none are known.
     """
 
     prices: Float[Floats, " pools"]
     response: Response
     steps: int
     planes: Sequence[Int[Indices, " classes"]] = ()
+    mixture: Sequence[tuple[Int[Indices, " classes"], float]] = ()
 
 
 def search_pool_prices(
@@ -109,7 +113,9 @@ def search_pool_prices(
         keep=PLANES * prices.size,
     )
     lowest = [response.choice for response in best.lowest]
-    return PoolPrices(best.prices, best.response, best.steps, lowest)
+    mixture = [(response.choice, share) for response, share in best.mixture]
+    mixture = mixture or [(best.response.choice, 1.0)]
+    return PoolPrices(best.prices, best.response, best.steps, lowest, mixture)
 
 
 def _box_about(prices: Floats) -> Floats | None:

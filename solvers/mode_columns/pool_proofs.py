@@ -17,7 +17,6 @@ from goodalloc.formulations.mode_rounds.mode_choices import node_capacity
 from goodalloc.formulations.mode_rounds.node_prices import PoolProof
 from goodalloc.formulations.mode_rounds.node_values import node_value
 from goodalloc.formulations.mode_rounds.resource_units import price_units
-from goodalloc.solvers.mode_columns.node_worth import worth_of_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,6 +69,6 @@ def pool_proof(
         ]
         values.append((1.0, tuple(alone)))
     for (code, value), price in zip(worths, prices[pooled.size :].tolist(), strict=True):
-        weight = price / (worth_of_nodes(units, code, value) or 1.0)
+        weight = price / (units.worth_of_nodes(code, value).total or 1.0)
         values.append((weight, tuple(value if one == code else worthless for one in group_type)))
     return PoolProof(reference, unit, units.grid.unit, each[group_type], tuple(values))

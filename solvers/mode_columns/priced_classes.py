@@ -8,6 +8,12 @@ For prices :math:`\lambda \ge 0` of whole pools, of which choice *i* takes share
 
 is a lower bound on the total cost of every allocation, by weak duality, where of pool *r* the share
 :math:`\rho_r` is there: all of it, unless other jobs are placed already.
+
+Many jobs have the choices of one kind and differ in a factor *f* alone: choice *i* of speedup
+:math:`s_i` has the utility :math:`f s_i + \epsilon`. By how much it costs more than another one
+rises with *f* or falls, for powers of 0 or more, and for others as far as
+:math:`f s_i \ge -\epsilon / p`. A choice that is the cheapest for the least and the greatest
+factor is the cheapest between them, so that of such jobs two are asked.
 """
 
 from __future__ import annotations
@@ -28,6 +34,10 @@ if TYPE_CHECKING:
 
     from goodalloc.models.support.array_types import Floats, Indices
     from goodalloc.solvers.mode_columns.choice_pools import PooledChoices
+
+
+#: Classes of which the first and the last are asked for the others.
+GROUP = 16
 
 
 class Response(NamedTuple):
@@ -65,11 +75,80 @@ class Response(NamedTuple):
         return self.usage - self.room
 
 
-class CostBlock(NamedTuple):
-    """Classes with about equally many choices: their indices, and costs, infinite where none."""
+class CostRows(NamedTuple):
+    """Costs of the choices of some classes, and rows of their kinds."""
 
-    classes: Indices
-    cost: Floats
+    cost: Float[Floats, "some choices"]
+    kind: Int[Indices, " some"]
+
+    def cheapest(self, priced: Float[Floats, "kinds choices"]) -> Int[Indices, " some"]:
+        """Return the cheapest choice of every class where those of its kind have some prices."""
+        return np.argmin(self.cost + priced[self.kind], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class CostBlock:
+    """Costs of classes with about equally many choices.
+
+    Parameters
+    ----------
+    classes
+        These classes, shape (some,).
+    cost
+        Costs of their choices, infinite where there is none; shape (some, choices).
+    code
+        Choices of their kinds, shape (kinds here, choices).
+    kind
+        Row of every class's kind in `code`, shape (some,).
+    group
+        Classes in a row of which a choice is the cheapest of all wherever it is that of the first
+        and of the last one: a number that rises from one such group to the next, shape (some,).
+    """
+
+    classes: Int[Indices, " some"]
+    cost: Float[Floats, "some choices"]
+    code: Int[Indices, "kinds choices"]
+    kind: Int[Indices, " some"]
+    group: Int[Indices, " some"]
+
+    def of_rows(self, rows: Int[Indices, " few"], classes: Int[Indices, " few"]) -> CostBlock:
+        """Return some of the rows, whose classes are now called otherwise."""
+        kinds, kind = np.unique(self.kind[rows], return_inverse=True)
+        code, group = self.code[kinds], self.group[rows]
+        return CostBlock(classes, self.cost[rows], code, kind.reshape(-1), group)
+
+    @cached_property
+    def _ends(self) -> tuple[Indices, CostRows, CostRows]:
+        """Classes of every group, and its first and last ones: of a group of one just the first."""
+        first = np.flatnonzero(np.diff(self.group, prepend=-1))
+        size = np.diff(first, append=self.group.size)
+        return size, self._rows(first), self._rows((first + size - 1)[size > 1])
+
+    def _rows(self, rows: Indices) -> CostRows:
+        """Return some of the rows, without a copy if they are all."""
+        if rows.size == self.kind.size:
+            return CostRows(self.cost, self.kind)
+        return CostRows(self.cost[rows], self.kind[rows])
+
+    def cheapest(
+        self, price: Float[Floats, " codes"]
+    ) -> tuple[Float[Floats, " some"], Int[Indices, " some"]]:
+        """Return cost and price of the cheapest choice of every class, and which.
+
+        Parameters
+        ----------
+        price
+            Price of what each choice takes, by code.
+        """
+        priced = price[self.code]
+        size, first, last = self._ends
+        best = first.cheapest(priced)
+        differs = np.zeros(best.size, dtype=bool)
+        differs[size > 1] = last.cheapest(priced) != best[size > 1]
+        best = np.repeat(best, size)
+        asked = np.flatnonzero(np.repeat(differs, size))
+        best[asked] = self._rows(asked).cheapest(priced)
+        return self.cost[np.arange(best.size), best] + priced[self.kind, best], best
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,9 +209,10 @@ class PricedClasses:
     def demand_of(self, classes: Indices, positions: Indices) -> Floats:
         """Return the shares of pools that choices of classes take, shape (..., pools)."""
         choices = self.choices
-        code = choices.code[choices.kind[classes], np.maximum(positions, 0)]
-        stays = (positions == STAY)[..., None]
-        return np.where(stays, choices.kept_demand[classes], choices.demand[code])
+        found = choices.demand[choices.code[choices.kind[classes], np.maximum(positions, 0)]]
+        stays = positions == STAY
+        found[stays] = choices.kept_demand[choices.kept_way[classes[stays]]]
+        return found
 
     @cached_property
     def kept_cost(self) -> Floats:
@@ -141,16 +221,22 @@ class PricedClasses:
         return self.cost_of(classes, np.full(classes.size, STAY))
 
     @cached_property
+    def _may_stay(self) -> Indices:
+        """Classes that may stay."""
+        return np.flatnonzero(np.isfinite(self.kept_cost))
+
+    @cached_property
     def blocks(self) -> tuple[CostBlock, ...]:
         """Classes by the number of their choices."""
         if self.known is not None:
             return self.known
-        length = self.choices.choices_of
+        choices, length = self.choices, self.choices.choices_of
         width = 2 ** np.ceil(np.log2(np.maximum(length, 4))).astype(np.int64)
+        order = np.lexsort((choices.factor, length, choices.kind, width))
         found = []
         for wide in np.unique(width).tolist():
-            members = np.flatnonzero(width == wide)
-            wide = min(wide, self.choices.code.shape[1])
+            members = order[width[order] == wide]
+            wide = min(wide, choices.code.shape[1])
             for part in chunks(members.size):
                 classes = members[part]
                 positions = np.arange(wide)
@@ -159,37 +245,51 @@ class PricedClasses:
                     np.broadcast_to(classes[:, None], shape), np.broadcast_to(positions, shape)
                 )
                 cost[positions >= length[classes, None]] = np.inf
-                found.append(CostBlock(classes, cost))
+                kinds, kind = np.unique(choices.kind[classes], return_inverse=True)
+                code, group = choices.code[kinds, :wide], self._groups(classes)
+                found.append(CostBlock(classes, cost, code, kind.reshape(-1), group))
         return tuple(found)
+
+    def _groups(self, classes: Int[Indices, " some"]) -> Int[Indices, " some"]:
+        """Return the groups (`CostBlock`) of classes in the order of kind, choices and factor."""
+        choices, floor = self.choices, self.choices.columns.rules.floor
+        kind, length = choices.kind[classes], choices.choices_of[classes]
+        speedup = np.where(choices.speedup > 0.0, choices.speedup, np.inf)  # 0 on nothing
+        rise = choices.factor[classes] * np.minimum.accumulate(speedup, axis=1)[kind, length - 1]
+        least = max(choices.columns.least_utility, self.lowest)
+        alone = rise + floor < least
+        if self.power < 0.0:  # the condition of the module's docstring
+            alone |= self.power * rise + floor > 0.0
+        same = (kind[1:] == kind[:-1]) & (length[1:] == length[:-1]) & ~alone[1:] & ~alone[:-1]
+        first = np.append(True, ~same)
+        run = np.cumsum(first) - 1
+        place = np.arange(run.size) - np.flatnonzero(first)[run]
+        return np.cumsum(first | (place % GROUP == 0)) - 1
 
     def cheapest(
         self, prices: Float[Floats, " pools"]
     ) -> tuple[Float[Floats, " classes"], Int[Indices, " classes"]]:
         """Return cost and price of the cheapest choice of every class but to stay, and which."""
         choices = self.choices
-        priced = (choices.demand @ prices)[choices.code]
+        price = choices.demand @ prices
         least = np.empty(choices.num_classes)
         chosen = np.empty(choices.num_classes, dtype=np.int64)
         for block in self.blocks:
-            both = block.cost + priced[choices.kind[block.classes], : block.cost.shape[1]]
-            best = np.argmin(both, axis=1)
-            chosen[block.classes] = best
-            least[block.classes] = both[np.arange(best.size), best]
+            least[block.classes], chosen[block.classes] = block.cheapest(price)
         return least, chosen
 
     def respond(self, prices: Float[Floats, " pools"]) -> Response:
         """Return what the jobs choose at these prices of whole pools."""
-        choices = self.choices
+        choices, may = self.choices, self._may_stay
         least, chosen = self.cheapest(prices)
-        stay = self.kept_cost + choices.kept_demand @ prices
-        chosen = np.where(stay < least, STAY, chosen)
-        least = np.minimum(stay, least)
-        found = self.response_of(chosen)
-        usage = found.usage
-        total = math.fsum((self.count * least).tolist())
-        rounding = 1e-14 * float(self.count @ np.abs(least) + prices.sum() + usage @ prices)
+        stay = self.kept_cost[may] + (choices.kept_demand @ prices)[choices.kept_way[may]]
+        chosen[may] = np.where(stay < least[may], STAY, chosen[may])
+        least[may] = np.minimum(stay, least[may])
+        usage = self._usage(chosen)
+        total, paid = math.fsum((self.count * least).tolist()), float(usage @ prices)
+        rounding = 1e-14 * float(self.count @ np.abs(least) + prices.sum() + paid)
         bound = total - float(prices @ self.there) - rounding
-        return found._replace(bound=bound)
+        return Response(bound, total - paid, usage, chosen, self.there)
 
     def response_of(self, chosen: Int[Indices, " classes"]) -> Response:
         """Return cost and usage of given choices, whose plane is above the bound (1).
@@ -199,10 +299,34 @@ class PricedClasses:
         chosen
             Position of every class's choice in the list of its kind, or `STAY`.
         """
-        everyone = np.arange(self.choices.num_classes)
-        usage = self.count @ self.demand_of(everyone, chosen)
-        cost = float(self.count @ self.cost_of(everyone, chosen))
-        return Response(-math.inf, cost, usage, chosen, self.there)
+        cost = float(self.count @ self.cost_of(np.arange(chosen.size), chosen))
+        return Response(-math.inf, cost, self._usage(chosen), chosen, self.there)
+
+    def _usage(self, chosen: Indices) -> Floats:
+        """Return the share of every pool that choices of all classes take."""
+        moving, staying = self._numbers(chosen)
+        return np.asarray(moving @ self.choices.demand + staying @ self.choices.kept_demand)
+
+    def _numbers(self, chosen: Indices) -> tuple[Floats, Floats]:
+        """Return the jobs of choices of all classes: of those that do not stay by code, of those
+        that do by way.
+        """
+        choices, stays = self.choices, chosen == STAY
+        code = choices.code[choices.kind, np.maximum(chosen, 0)]
+        moving = np.bincount(code, np.where(stays, 0.0, self.count), len(choices.demand))
+        ways = len(choices.kept_demand)
+        return moving, np.bincount(choices.kept_way, np.where(stays, self.count, 0.0), ways)
+
+    def jobs_by_code(self, chosen: Int[Indices, " classes"]) -> Float[Floats, " codes"]:
+        """Return the number of jobs that run in a mode, on one node or several, by code.
+
+        Parameters
+        ----------
+        chosen
+            Position of every class's choice in the list of its kind, or `STAY`.
+        """
+        moving, staying = self._numbers(chosen)
+        return moving + np.bincount(self.choices.kept_code, staying, moving.size)
 
     def of_jobs(self, jobs: Int[Indices, " some"]) -> PricedClasses:
         """Return the classes of some jobs, in whose order they are."""
@@ -212,7 +336,7 @@ class PricedClasses:
         known = []
         for block in self.blocks:
             here = np.flatnonzero(place[block.classes] >= 0)
-            known.append(CostBlock(place[block.classes[here]], block.cost[here]))
+            known.append(block.of_rows(here, place[block.classes[here]]))
         count = choices.count.astype(float)
         return replace(self, choices=choices, count=count, known=tuple(known))
 

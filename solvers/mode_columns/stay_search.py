@@ -154,13 +154,14 @@ class StayRound:
         pooled = self.classes.choices.demand.shape[1]
         least, chosen = classes.cheapest(prices)
         own, singles = choices.job_class, self.singles
+        way = choices.kept_way[own]
         kept = classes.kept_cost[own]
         apart = np.isfinite(kept) & (current.job_nodes[self.jobs] > 1)
-        total = np.where(apart, kept + (choices.kept_demand @ prices)[own], np.inf)
+        total = np.where(apart, kept + (choices.kept_demand @ prices)[way], np.inf)
         stays = np.zeros(choices.columns.num_jobs, dtype=bool)
         stays[self.jobs[total < least[own]]] = True
         cheapest = np.minimum(least[own], total)
-        pays = (choices.kept_demand[:, :pooled] @ prices[:pooled])[own]
+        pays = (choices.kept_demand[:, :pooled] @ prices[:pooled])[way]
         gain = (cheapest - kept - pays)[singles.job]
         worth = NodeWorth(units, worths, prices[pooled:])
         value, stay = best_stays(singles, gain, worth, filling.room)

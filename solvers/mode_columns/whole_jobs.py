@@ -98,7 +98,7 @@ def _core(classes: PricedClasses, found: PoolPrices) -> tuple[Indices, Indices]:
     priced = (choices.demand @ prices)[choices.code]
     everyone = np.arange(choices.num_classes)
     best = classes.cost_of(everyone, chosen) + classes.demand_of(everyone, chosen) @ prices
-    stay = classes.kept_cost + choices.kept_demand @ prices - best
+    stay = classes.kept_cost + (choices.kept_demand @ prices)[choices.kept_way] - best
     stayers = np.flatnonzero(np.isfinite(stay) & (chosen != STAY))
     parts = [(stayers, np.full(stayers.size, STAY), stay[stayers])]
     for block in classes.blocks:

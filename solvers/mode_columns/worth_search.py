@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from goodalloc.solvers.mode_columns.choice_pools import STAY
 from goodalloc.solvers.mode_columns.node_worth import with_node_worth
 from goodalloc.solvers.mode_columns.pool_prices import PoolPrices, search_pool_prices
 from goodalloc.solvers.mode_columns.seat_program import Room, Wanted, relaxed_packing
-from goodalloc.solvers.mode_columns.whole_jobs import taken_choices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -184,12 +182,10 @@ def _packed(
     classes: PricedClasses, found: PoolPrices, units: NodeUnits, room: Room | None, watch: Watch
 ) -> Packed:
     """Return the relaxed packing of what jobs take at the best prices into what nodes have left."""
-    choices = classes.choices
-    taken = taken_choices(classes, found, watch)
-    code = choices.code[choices.kind[taken.classes], np.maximum(taken.positions, 0)]
-    code = np.where(taken.positions == STAY, choices.kept_code[taken.classes], code)
-    mode, several, replicas = choices.decode(code)
-    some = (replicas > 0) & (taken.number > 0.0)
-    wanted = Wanted(mode[some], replicas[some], several[some] > 0, taken.number[some])
+    number = sum(share * classes.jobs_by_code(choice) for choice, share in found.mixture)
+    code = np.flatnonzero(number)
+    mode, several, replicas = classes.choices.decode(code)
+    some = replicas > 0
+    wanted = Wanted(mode[some], replicas[some], several[some] > 0, number[code[some]])
     empty = Room(units.capacity, np.zeros(len(units.capacity), dtype=bool))
     return relaxed_packing(units, wanted, room or empty, watch)[0]

@@ -55,6 +55,20 @@ def test_planes_that_are_known_change_no_maximum(seed: int, prices: int) -> None
     assert near.steps <= 3
 
 
+@given(st.integers(0, 9_999), st.integers(1, 4))
+def test_the_mixture_proves_that_nothing_is_higher(seed: int, prices: int) -> None:
+    """Its plane is as high as the maximum, and falls in no direction that leads above it."""
+    function, start = Cheapest(seed, prices), np.zeros(prices)
+    found = boxstep(function, start, np.ones(prices), 1e-7, keep=500)
+    responses, weights = zip(*found.mixture, strict=True)
+    assert sum(weights) == pytest.approx(1.0)
+    slope = np.array(weights) @ [one.slope for one in responses]
+    height = np.array(weights) @ [one.intercept for one in responses]
+    assert (slope <= 1e-7).all()
+    assert height == pytest.approx(found.response.bound, abs=1e-6)
+    assert boxstep(function, start, np.ones(prices), 1e-7).mixture == ()
+
+
 @given(st.integers(0, 9_999), st.integers(1, 30))
 def test_the_lowest_planes_at_the_best_prices_are_kept(seed: int, keep: int) -> None:
     """The lowest first, none twice, none below the maximum, known ones among them."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -127,6 +129,56 @@ def test_choices_at_other_prices_are_planes_above_the_bound(seed: int, state: St
     assert plane.bound == -math.inf
     assert plane.intercept + plane.slope @ first == pytest.approx(told.bound, rel=1e-9, abs=1e-9)
     assert plane.intercept + plane.slope @ second >= classes.respond(second).bound - 1e-9
+
+
+@lru_cache
+def many_choices() -> PooledChoices:
+    """Return the choices of jobs many of which are of equal kinds."""
+    return all_choices(generate_mode_columns(0, 1_000, three_types(2), state="disturbed"))
+
+
+@pytest.mark.parametrize("power", [2.0, 1.0, 0.5, 0.0, -0.5, -1.0, -3.0, -20.0])
+@pytest.mark.parametrize("floor", [0.0, 1e-3, 0.05])
+def test_classes_between_two_of_a_kind_choose_as_all_choices_tell(
+    power: float, floor: float
+) -> None:
+    """At any prices, though of a group of classes only the first and the last one are asked."""
+    rules = Rules(power=power, floor=floor, idle_utility=1e-4 if floor == 0.0 else None)
+    choices = many_choices()
+    columns, kind = replace(choices.columns, rules=rules), choices.kind % 5
+    for seed in range(4):
+        random = np.random.default_rng(seed)
+        factor = 10.0 ** random.uniform(-3, 0, choices.num_classes)
+        choices = replace(choices, columns=columns, kind=kind, factor=factor)
+        classes = PricedClasses(choices, power, 0.05, choices.count.astype(float))
+        prices = 10.0 ** random.uniform(-3, 4, choices.demand.shape[1])
+        least, chosen = classes.cheapest(prices)
+        priced = (choices.demand @ prices)[choices.code]
+        for block in classes.blocks:
+            total = block.cost + priced[choices.kind[block.classes], : block.cost.shape[1]]
+            best = total.min(axis=1)
+            assert least[block.classes] == pytest.approx(best, rel=1e-13, abs=1e-13)
+            own = total[np.arange(best.size), chosen[block.classes]]
+            assert own == pytest.approx(best, rel=1e-13, abs=1e-13)
+        groups = sum(np.unique(block.group).size for block in classes.blocks)
+        assert groups < 0.5 * choices.num_classes or power < 0.0
+
+
+def test_what_a_search_mixes_fits_into_the_pools() -> None:
+    """And costs what the bound is, within the tolerance; the same jobs are counted by code."""
+    columns = generate_mode_columns(5, 300, three_types(4), state="disturbed")
+    choices = pooled_choices(mode_column_utilities(columns))
+    classes = PricedClasses(choices, -1.0, 0.04, choices.count.astype(float))
+    found = search_pool_prices(classes, 1e-5)
+    shares = np.array([share for _, share in found.mixture])
+    assert shares.size > 1
+    assert (shares > 0.0).all()
+    assert shares.sum() == pytest.approx(1.0)
+    told = [classes.response_of(choice) for choice, _ in found.mixture]
+    assert (shares @ [one.usage for one in told] <= 1.0 + 1e-7).all()
+    assert shares @ [one.cost for one in told] <= found.response.bound + 2e-5
+    number = sum(share * classes.jobs_by_code(choice) for choice, share in found.mixture)
+    assert np.sum(number) == pytest.approx(300.0)
 
 
 def test_a_search_goes_on_from_the_planes_of_another() -> None:

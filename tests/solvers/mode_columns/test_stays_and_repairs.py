@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from itertools import chain, combinations
 from typing import TYPE_CHECKING
 
@@ -61,6 +62,30 @@ def stay_round(columns: ModeColumns) -> tuple[StayRound, PoolSearch]:
     jobs = np.arange(columns.num_jobs)
     search = PoolSearch(filling.units, WATCH, float(jobs.size), pools, list(worths), best.prices)
     return StayRound(classes, jobs, filling), search
+
+
+@lru_cache
+def units_of_three_types() -> NodeUnits:
+    """Return the units of a round."""
+    return NodeUnits(generate_mode_columns(0, 60, three_types(1)))
+
+
+@given(st.integers(0, 9_999))
+def test_the_worth_of_all_nodes_is_the_sum_of_each(seed: int) -> None:
+    """With and without a distributed piece, also of what is left."""
+    random, units = np.random.default_rng(seed), units_of_three_types()
+    here = units.capacity[units.node_type == 0]
+    pieces = random.integers(1, 4, (3, units.capacity.shape[1]))
+    worth = random.uniform(0.0, 1.0, 3)
+    value = node_value(
+        pieces[:2], worth[:2], units.grid.shape, extra=pieces[2:], extra_worth=worth[2:]
+    )
+    known = units.worth_of_nodes(0, value)
+    assert known.total == pytest.approx(value.shared(here).sum(), rel=1e-9)
+    assert known.total >= value.shared(here).sum()
+    free = here - random.integers(0, 3, here.shape)
+    assert known.shared.at(free).tolist() == value.shared(free).tolist()
+    assert units.worth_of_nodes(0, value) is known
 
 
 @settings(max_examples=60)
