@@ -83,7 +83,7 @@ class CostRows(NamedTuple):
 
     def cheapest(self, priced: Float[Floats, "kinds choices"]) -> Int[Indices, " some"]:
         """Return the cheapest choice of every class where those of its kind have some prices."""
-        return np.argmin(self.cost + priced[self.kind], axis=1)
+        return np.asarray(np.argmin(self.cost + priced[self.kind], axis=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,7 +315,8 @@ class PricedClasses:
         code = choices.code[choices.kind, np.maximum(chosen, 0)]
         moving = np.bincount(code, np.where(stays, 0.0, self.count), len(choices.demand))
         ways = len(choices.kept_demand)
-        return moving, np.bincount(choices.kept_way, np.where(stays, self.count, 0.0), ways)
+        staying = np.bincount(choices.kept_way, np.where(stays, self.count, 0.0), ways)
+        return np.asarray(moving, dtype=float), np.asarray(staying, dtype=float)
 
     def jobs_by_code(self, chosen: Int[Indices, " classes"]) -> Float[Floats, " codes"]:
         """Return the number of jobs that run in a mode, on one node or several, by code.

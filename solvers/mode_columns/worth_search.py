@@ -182,7 +182,9 @@ def _packed(
     classes: PricedClasses, found: PoolPrices, units: NodeUnits, room: Room | None, watch: Watch
 ) -> Packed:
     """Return the relaxed packing of what jobs take at the best prices into what nodes have left."""
-    number = sum(share * classes.jobs_by_code(choice) for choice, share in found.mixture)
+    number = np.zeros(len(classes.choices.demand))
+    for choice, share in found.mixture:
+        number += share * classes.jobs_by_code(choice)
     code = np.flatnonzero(number)
     mode, several, replicas = classes.choices.decode(code)
     some = replicas > 0
