@@ -91,6 +91,13 @@ class NodeUnits:
         return np.maximum(self.grid.at_most(node_capacity(self.columns.prototype)), 0)
 
     @cached_property
+    def node_now(self) -> Int[Indices, " jobs"]:
+        """Present node of every job, of several the last; 0 for jobs that do not run."""
+        found = np.zeros(self.columns.num_jobs, dtype=np.int64)
+        found[self.columns.current.job] = self.columns.current.node
+        return found
+
+    @cached_property
     def size(self) -> Float[Floats, " demands"]:
         """Units of the largest node, at least 1."""
         return np.maximum(np.array(self.grid.shape) - 1.0, 1.0)

@@ -133,11 +133,9 @@ class StayRound:
         current, units = choices.columns.current, self.filling.units
         may = np.isfinite(choices.kept[choices.job_class]) & (current.job_nodes[self.jobs] == 1)
         own = np.flatnonzero(may)
-        node = np.zeros(choices.columns.num_jobs, dtype=np.int64)
-        node[current.job] = current.node
         job = self.jobs[own]
         taken = units.taken(current.mode[job], current.job_replicas[job])
-        return SingleStays(own, node[job], taken)
+        return SingleStays(own, units.node_now[job], taken)
 
     @cached_property
     def room_of_pools(self) -> Floats:
@@ -204,9 +202,7 @@ class StayRound:
         """
         random = np.random.default_rng(0)
         choices = self.classes.choices
-        current, columns = choices.columns.current, choices.columns
-        node = np.zeros(columns.num_jobs, dtype=np.int64)
-        node[current.job] = current.node
+        columns, node = choices.columns, self.filling.units.node_now
         known = search.prices
         best = self.best(known, search.worths)
         proven = self.proven(best.cost, known, search.worths)
