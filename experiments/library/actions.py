@@ -305,7 +305,13 @@ def rank_rounds(arguments: argparse.Namespace) -> Outcome:
     if arguments.out is not None:
         written = _write_rank(submissions, rounds, remarks, Path(arguments.out))
         text += f"\n\nwritten: {', '.join(written)}"
-    return Outcome("\n".join([text, *news]), for_machines(rank_rows(ranks)))
+    data = {
+        "rounds": rounds,
+        "remarks": remarks,
+        "ranks": for_machines(rank_rows(ranks)),
+        "classes": {name: for_machines(rank_rows(lines)) for name, lines in classes.items()},
+    }
+    return Outcome("\n".join([text, *news]), data)
 
 
 def _chosen(arguments: argparse.Namespace) -> set[str]:

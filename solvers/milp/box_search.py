@@ -63,10 +63,11 @@ class Highest(NamedTuple, Generic[R]):
         Evaluations that it took.
     lowest
         Of what they gave and what was known before, that with the lowest planes at these prices,
-        the lowest first and none twice.
+        the lowest first, and of parallel ones the lowest alone.
     mixture
-        Responses and weights, of sum 1, of which the weighted slope is 0 where a price is above 0
-        and not above it elsewhere; empty if the search ended for another reason than its tolerance.
+        Responses and weights, of sum 1, whose weighted plane proves that the value is near the
+        highest: it is flat, or falls along prices that are 0 where all planes together are highest.
+        Empty if the search ended for another reason than its tolerance.
     """
 
     prices: Float[Floats, " prices"]
@@ -155,10 +156,12 @@ def boxstep(
 
 
 def _lowest(responses: Sequence[R], prices: Floats, number: int) -> list[R]:
-    """Return the responses whose planes are lowest at some prices, none of them twice."""
-    different = {(one.intercept, one.slope.tobytes()): one for one in responses}
-    height = {key: one.intercept + float(one.slope @ prices) for key, one in different.items()}
-    return [different[key] for key in sorted(height, key=height.__getitem__)[:number]]
+    """Return the responses whose planes are lowest at some prices, of parallel ones the lowest."""
+    ordered = sorted(responses, key=lambda one: one.intercept + float(one.slope @ prices))
+    lowest: dict[bytes, R] = {}
+    for one in ordered:
+        lowest.setdefault(one.slope.tobytes(), one)
+    return [*lowest.values()][:number]
 
 
 class _Planes:

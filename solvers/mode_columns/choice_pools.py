@@ -287,11 +287,12 @@ def _kept(
     keys = np.column_stack([code_now, np.where(code_now > 0, current.job_nodes, 0)])
     ways, way = np.unique(np.vstack([[0, 0], keys]), axis=0, return_inverse=True)
     code, nodes = ways.T
+    width = len(demand) // (2 * len(columns.modes))
     found = demand[code]
     if columns.rules.interference_avoidance:
         # a distributed job that stays takes the nodes that it has, which may be more than it needs
         spread = np.flatnonzero(nodes > 1)
-        mode = code[spread] * len(columns.modes) // len(demand)
+        mode = code[spread] // (2 * width)
         types = np.maximum(columns.prototype.mode_type[mode], 0)
         share = nodes[spread] / np.bincount(columns.cluster.node_type)[types]
         per_type = demand.shape[1] // len(columns.cluster.gpu_types)

@@ -198,9 +198,8 @@ class Leftovers:
         mode, replicas = filling.mode[jobs], filling.replicas[jobs]
         speedup = utilities.speedup[columns.kind[jobs], mode, 0, replicas]
         anew = utilities.factor[jobs] * speedup + columns.rules.floor
-        stays = (filling.units.node_now[jobs] == filling.where[jobs]) & (
-            current.job_nodes[jobs] == 1
-        )
+        stays = filling.units.node_now[jobs] == filling.where[jobs]
+        stays &= current.job_nodes[jobs] == 1
         stays &= (current.mode[jobs] == mode) & (current.job_replicas[jobs] == replicas)
         utility = np.where(stays, utilities.kept[jobs], np.maximum(anew, columns.least_utility))
         return self.classes.cost_of_utility(utility)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
 from goodalloc.formulations.mode_rounds.mode_choices import node_capacity
+from goodalloc.formulations.mode_rounds.node_values import NodeValue
 from goodalloc.formulations.mode_rounds.resource_units import resource_grid
 from goodalloc.models.support.tolerances import ROUNDING
 from goodalloc.solvers.mode_columns.choice_pools import most_per_node
@@ -16,7 +16,6 @@ from goodalloc.solvers.mode_columns.choice_pools import most_per_node
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
-    from goodalloc.formulations.mode_rounds.node_values import NodeValue
     from goodalloc.formulations.mode_rounds.resource_units import ResourceGrid
     from goodalloc.models.columns.mode_columns import ModeColumns
     from goodalloc.models.support.array_types import Floats, Indices
@@ -24,8 +23,8 @@ if TYPE_CHECKING:
 
 V = TypeVar("V")
 
-#: Value functions of which it is known what nodes are worth and what choices take.
-MOST_KNOWN = 256
+#: Value functions of which it is known what nodes are worth, and of which what choices take.
+MOST_KNOWN = 64
 
 
 class WorthOfNodes(NamedTuple):
@@ -36,7 +35,7 @@ class WorthOfNodes(NamedTuple):
     value
         The function.
     shared
-        The worth *g* of nodes that may hold a distributed job, as a function like *f*.
+        The worth *g* of nodes that may hold a distributed job, as a table that knows no contents.
     total
         Worth of all nodes, no less than in exact arithmetic.
     """
@@ -113,7 +112,7 @@ class NodeUnits:
         if key not in self._known_worths:
             shape = value.alone.shape
             grid = np.indices(shape).reshape(len(shape), -1).T
-            shared = replace(value, alone=value.shared(grid).reshape(shape))
+            shared = _tabulated(value.shared(grid).reshape(shape))
             own = self.capacity[self.node_type == code]
             total = float(shared.at(own).sum()) * (1.0 + ROUNDING)
             remember(self._known_worths, key, WorthOfNodes(value, shared, total))
@@ -124,6 +123,13 @@ class NodeUnits:
     ) -> Int[Indices, "... demands"]:
         """Return the units that some replicas in a mode take."""
         return self.grid.at_least(self.columns.prototype.mode_demand[mode] * replicas[..., None])
+
+
+def _tabulated(table: Floats) -> NodeValue:
+    """Return a value function of which only the values are known."""
+    nothing, none = np.zeros((0, table.ndim), dtype=np.int64), np.zeros(0)
+    bundle = np.zeros((0, 2), dtype=np.int64)
+    return NodeValue(table, (table,), bundle, nothing, none, nothing, none)
 
 
 def remember(known: dict[tuple[int, int], V], key: tuple[int, int], entry: V) -> None:

@@ -46,14 +46,15 @@ class PoolPrices(NamedTuple):
         Choices of all classes whose planes are lowest at these prices, each of shape (classes,).
     mixture
         Choices of all classes, each of shape (classes,), and shares, of sum 1, in which all classes
-        take them to fit into the pools together; those of the response if none are known.
+        take them to fit into the pools together. Where the search ended early these are those of
+        the response alone, which need not fit.
     """
 
     prices: Float[Floats, " pools"]
     response: Response
     steps: int
-    planes: Sequence[Int[Indices, " classes"]] = ()
-    mixture: Sequence[tuple[Int[Indices, " classes"], float]] = ()
+    planes: Sequence[Int[Indices, " classes"]]
+    mixture: Sequence[tuple[Int[Indices, " classes"], float]]
 
 
 def search_pool_prices(

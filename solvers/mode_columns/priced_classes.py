@@ -86,6 +86,18 @@ class CostRows(NamedTuple):
         return np.asarray(np.argmin(self.cost + priced[self.kind], axis=1))
 
 
+class _Groups(NamedTuple):
+    """Groups of classes in a row: how many are in each, the first of each and, where there are
+    several, the last one, with their costs.
+    """
+
+    size: Indices
+    first: Indices
+    last: Indices
+    first_costs: CostRows
+    last_costs: CostRows
+
+
 @dataclass(frozen=True, eq=False)
 class CostBlock:
     """Costs of classes with about equally many choices.
@@ -100,29 +112,34 @@ class CostBlock:
         Choices of their kinds, shape (kinds here, choices).
     kind
         Row of every class's kind in `code`, shape (some,).
-    group
-        Classes in a row of which a choice is the cheapest of all wherever it is that of the first
-        and of the last one: a number that rises from one such group to the next, shape (some,).
+    run
+        Number of the run of every class, which rises from one run to the next: classes in a row of
+        one kind with as many choices, a choice being the cheapest for all between two for which it
+        is. Shape (some,).
     """
 
     classes: Int[Indices, " some"]
     cost: Float[Floats, "some choices"]
     code: Int[Indices, "kinds choices"]
     kind: Int[Indices, " some"]
-    group: Int[Indices, " some"]
+    run: Int[Indices, " some"]
 
     def of_rows(self, rows: Int[Indices, " few"], classes: Int[Indices, " few"]) -> CostBlock:
         """Return some of the rows, whose classes are now called otherwise."""
         kinds, kind = np.unique(self.kind[rows], return_inverse=True)
-        code, group = self.code[kinds], self.group[rows]
-        return CostBlock(classes, self.cost[rows], code, kind.reshape(-1), group)
+        code, run = self.code[kinds], self.run[rows]
+        return CostBlock(classes, self.cost[rows], code, kind.reshape(-1), run)
 
     @cached_property
-    def _ends(self) -> tuple[Indices, CostRows, CostRows]:
-        """Classes of every group, and its first and last ones: of a group of one just the first."""
-        first = np.flatnonzero(np.diff(self.group, prepend=-1))
-        size = np.diff(first, append=self.group.size)
-        return size, self._rows(first), self._rows((first + size - 1)[size > 1])
+    def _groups(self) -> _Groups:
+        """Groups of at most `GROUP` classes of a run."""
+        number = self.run.size
+        first = np.flatnonzero(np.diff(self.run, prepend=-1))
+        place = np.arange(number) - np.repeat(first, np.diff(first, append=number))
+        first = np.flatnonzero(place % GROUP == 0)
+        size = np.diff(first, append=number)
+        last = (first + size - 1)[size > 1]
+        return _Groups(size, first, last, self._rows(first), self._rows(last))
 
     def _rows(self, rows: Indices) -> CostRows:
         """Return some of the rows, without a copy if they are all."""
@@ -140,13 +157,16 @@ class CostBlock:
         price
             Price of what each choice takes, by code.
         """
-        priced = price[self.code]
-        size, first, last = self._ends
-        best = first.cheapest(priced)
-        differs = np.zeros(best.size, dtype=bool)
-        differs[size > 1] = last.cheapest(priced) != best[size > 1]
-        best = np.repeat(best, size)
-        asked = np.flatnonzero(np.repeat(differs, size))
+        priced, groups = price[self.code], self._groups
+        at_first = groups.first_costs.cheapest(priced)
+        at_last = groups.last_costs.cheapest(priced)
+        best = np.repeat(at_first, groups.size)
+        best[groups.last] = at_last
+        differs = np.zeros(at_first.size, dtype=bool)
+        differs[groups.size > 1] = at_last != at_first[groups.size > 1]
+        between = np.repeat(differs, groups.size)
+        between[groups.first], between[groups.last] = False, False
+        asked = np.flatnonzero(between)
         best[asked] = self._rows(asked).cheapest(priced)
         return self.cost[np.arange(best.size), best] + priced[self.kind, best], best
 
@@ -207,7 +227,7 @@ class PricedClasses:
         return np.where(known, power_cost(clipped, self.power, self.reference), np.inf)
 
     def demand_of(self, classes: Indices, positions: Indices) -> Floats:
-        """Return the shares of pools that choices of classes take, shape (..., pools)."""
+        """Return the shares of pools that choices of classes take, both of one shape."""
         choices = self.choices
         found = choices.demand[choices.code[choices.kind[classes], np.maximum(positions, 0)]]
         stays = positions == STAY
@@ -246,25 +266,22 @@ class PricedClasses:
                 )
                 cost[positions >= length[classes, None]] = np.inf
                 kinds, kind = np.unique(choices.kind[classes], return_inverse=True)
-                code, group = choices.code[kinds, :wide], self._groups(classes)
-                found.append(CostBlock(classes, cost, code, kind.reshape(-1), group))
+                code, run = choices.code[kinds, :wide], self._runs(classes)
+                found.append(CostBlock(classes, cost, code, kind.reshape(-1), run))
         return tuple(found)
 
-    def _groups(self, classes: Int[Indices, " some"]) -> Int[Indices, " some"]:
-        """Return the groups (`CostBlock`) of classes in the order of kind, choices and factor."""
+    def _runs(self, classes: Int[Indices, " some"]) -> Int[Indices, " some"]:
+        """Return the runs (`CostBlock`) of classes in the order of kind, choices and factor."""
         choices, floor = self.choices, self.choices.columns.rules.floor
         kind, length = choices.kind[classes], choices.choices_of[classes]
         speedup = np.where(choices.speedup > 0.0, choices.speedup, np.inf)  # 0 on nothing
-        rise = choices.factor[classes] * np.minimum.accumulate(speedup, axis=1)[kind, length - 1]
-        least = max(choices.columns.least_utility, self.lowest)
-        alone = rise + floor < least
+        slowest = np.minimum.accumulate(speedup, axis=1)[kind, length - 1]
+        rise = choices.factor[classes] * np.where(length > 1, slowest, 0.0)
+        alone = rise + floor < max(choices.columns.least_utility, self.lowest)
         if self.power < 0.0:  # the condition of the module's docstring
             alone |= self.power * rise + floor > 0.0
         same = (kind[1:] == kind[:-1]) & (length[1:] == length[:-1]) & ~alone[1:] & ~alone[:-1]
-        first = np.append(True, ~same)
-        run = np.cumsum(first) - 1
-        place = np.arange(run.size) - np.flatnonzero(first)[run]
-        return np.cumsum(first | (place % GROUP == 0)) - 1
+        return np.cumsum(np.append(True, ~same)) - 1
 
     def cheapest(
         self, prices: Float[Floats, " pools"]
@@ -308,9 +325,7 @@ class PricedClasses:
         return np.asarray(moving @ self.choices.demand + staying @ self.choices.kept_demand)
 
     def _numbers(self, chosen: Indices) -> tuple[Floats, Floats]:
-        """Return the jobs of choices of all classes: of those that do not stay by code, of those
-        that do by way.
-        """
+        """Return how many jobs choose each code, and how many each way to stay."""
         choices, stays = self.choices, chosen == STAY
         code = choices.code[choices.kind, np.maximum(chosen, 0)]
         moving = np.bincount(code, np.where(stays, 0.0, self.count), len(choices.demand))

@@ -156,7 +156,8 @@ class PoolSearch:
         """
         classes = with_node_worth(plain, self.units, self.worths, room)
         if not classes.choices.num_classes:  # nobody chooses
-            known = PoolPrices(self.prices, classes.respond(self.prices), 0)
+            response = classes.respond(self.prices)
+            known = PoolPrices(self.prices, response, 0, (), [(response.choice, 1.0)])
             return PricedPools(classes, known, tuple(self.worths))
         found = search_pool_prices(classes, gap * self.jobs, self.known, planes=planes)
         for _ in range(rounds if self.units.grid.exact else 0):

@@ -54,12 +54,16 @@ def test_the_solver_on_trees_of_the_document_is_ranked_beside_those_that_ship(
     assert main(["library", "verify", command[-1]]) == 0
     assert "0 whose answer the checker refused in the run, 0 refused now" in capsys.readouterr().out
     assert main(["library", "rank", command[-1], "--json"]) == 0
-    names = [row["solver"] for row in json.loads(capsys.readouterr().out)]
+    told = json.loads(capsys.readouterr().out)
+    names = [row["solver"] for row in told["ranks"]]
     (mine,) = [name for name in names if name.endswith(":equal_shares")]
     assert names.index("goodalloc") < names.index(mine)
     assert {"merged", "domains", "best-fit"} < set(names)
     assert main(["library", "rank", command[-1], "--class", "easy", "--json"]) == 0
-    assert {row["solver"] for row in json.loads(capsys.readouterr().out)} == set(names)
+    easy = json.loads(capsys.readouterr().out)
+    assert {row["solver"] for row in easy["ranks"]} == set(names)
+    assert set(easy["rounds"]) < set(told["rounds"])
+    assert told["classes"]["easy"] == easy["ranks"]
     assert main(["library", "verify", command[-1], "--class", "easy"]) == 2
     assert "all of its runs are verified; expected no selection" in capsys.readouterr().err
 

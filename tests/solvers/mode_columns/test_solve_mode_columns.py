@@ -137,35 +137,73 @@ def many_choices() -> PooledChoices:
     return all_choices(generate_mode_columns(0, 1_000, three_types(2), state="disturbed"))
 
 
-@pytest.mark.parametrize("power", [2.0, 1.0, 0.5, 0.0, -0.5, -1.0, -3.0, -20.0])
-@pytest.mark.parametrize("floor", [0.0, 1e-3, 0.05])
+def require_cheapest(classes: PricedClasses, prices: np.ndarray) -> None:
+    """Demand that every class chooses the cheapest of all its choices."""
+    choices = classes.choices
+    least, chosen = classes.cheapest(prices)
+    position = np.arange(choices.code.shape[1])
+    shape = (choices.num_classes, position.size)
+    everyone = np.broadcast_to(np.arange(choices.num_classes)[:, None], shape)
+    total = classes.cost_of(everyone, np.broadcast_to(position, shape))
+    total = total + (choices.demand @ prices)[choices.code[choices.kind]]
+    total[position >= choices.choices_of[:, None]] = np.inf
+    assert least == pytest.approx(total.min(axis=1), rel=1e-12, abs=1e-12)
+    assert total[everyone[:, 0], chosen] == pytest.approx(least, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("power", [2.0, 1.0, 0.5, 0.0, -0.5, -1.0, -3.0, -20.0, -100.0])
+@pytest.mark.parametrize(
+    ("floor", "idle", "smallest", "reference"),
+    [(0.0, 1e-4, -3, 0.05), (1e-3, None, -3, 0.05), (0.05, None, -3, 0.05), (0.0, 1e-12, -9, 1e-6)],
+)
 def test_classes_between_two_of_a_kind_choose_as_all_choices_tell(
-    power: float, floor: float
+    power: float, floor: float, idle: float | None, smallest: int, reference: float
 ) -> None:
-    """At any prices, though of a group of classes only the first and the last one are asked."""
-    rules = Rules(power=power, floor=floor, idle_utility=1e-4 if floor == 0.0 else None)
-    choices = many_choices()
+    """At any prices, though of a group of classes only the first and the last one are asked.
+
+    In the last case utilities are so low that they, or their costs, are cut off.
+    """
+    rules, choices = Rules(power=power, floor=floor, idle_utility=idle), many_choices()
     columns, kind = replace(choices.columns, rules=rules), choices.kind % 5
     for seed in range(4):
         random = np.random.default_rng(seed)
-        factor = 10.0 ** random.uniform(-3, 0, choices.num_classes)
+        factor = 10.0 ** random.uniform(smallest, smallest + 3, choices.num_classes)
         choices = replace(choices, columns=columns, kind=kind, factor=factor)
-        classes = PricedClasses(choices, power, 0.05, choices.count.astype(float))
+        classes = PricedClasses(choices, power, reference, choices.count.astype(float))
         prices = 10.0 ** random.uniform(-3, 4, choices.demand.shape[1])
-        least, chosen = classes.cheapest(prices)
-        priced = (choices.demand @ prices)[choices.code]
-        for block in classes.blocks:
-            total = block.cost + priced[choices.kind[block.classes], : block.cost.shape[1]]
-            best = total.min(axis=1)
-            assert least[block.classes] == pytest.approx(best, rel=1e-13, abs=1e-13)
-            own = total[np.arange(best.size), chosen[block.classes]]
-            assert own == pytest.approx(best, rel=1e-13, abs=1e-13)
-        groups = sum(np.unique(block.group).size for block in classes.blocks)
-        assert groups < 0.5 * choices.num_classes or power < 0.0
+        require_cheapest(classes, prices)
+        runs = sum(np.unique(block.run).size for block in classes.blocks)
+        if power >= 0.0 and smallest > -9:
+            assert runs < 0.2 * choices.num_classes
 
 
-def test_what_a_search_mixes_fits_into_the_pools() -> None:
-    """And costs what the bound is, within the tolerance; the same jobs are counted by code."""
+def test_some_of_the_classes_choose_as_they_do_among_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if costs are kept in several blocks of as many choices."""
+    monkeypatch.setattr("goodalloc.solvers.columns.column_choices.CHUNK", 100)
+    choices = many_choices()
+    classes = PricedClasses(choices, -1.0, 0.05, choices.count.astype(float))
+    assert len(classes.blocks) > 12
+    prices = 100.0 * np.random.default_rng(0).random(choices.demand.shape[1])
+    require_cheapest(classes, prices)
+    jobs = np.flatnonzero(np.arange(1_000) % 3 == 0)
+    some, least = classes.of_jobs(jobs), classes.cheapest(prices)[0]
+    require_cheapest(some, prices)
+    own = np.unique(choices.job_class[jobs])
+    assert some.cheapest(prices)[0].tolist() == least[own].tolist()
+
+
+def test_a_round_of_new_jobs_that_fit_nowhere_is_decided() -> None:
+    """With nothing for anybody, and without a warning."""
+    columns = generate_mode_columns(0, 40)
+    modes = tuple(replace(mode, resources=(("cpu", 1e3),)) for mode in columns.modes)
+    age = np.zeros(columns.num_jobs)
+    answer = solve_mode_columns(replace(columns, modes=modes, age=age))
+    assert not answer.allocation.replicas.any()
+    assert answer.gap <= 1e-12
+
+
+def test_what_a_search_mixes_fits_into_the_pools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And costs what the bound is, within the tolerance; a search that ends early mixes nothing."""
     columns = generate_mode_columns(5, 300, three_types(4), state="disturbed")
     choices = pooled_choices(mode_column_utilities(columns))
     classes = PricedClasses(choices, -1.0, 0.04, choices.count.astype(float))
@@ -177,8 +215,25 @@ def test_what_a_search_mixes_fits_into_the_pools() -> None:
     told = [classes.response_of(choice) for choice, _ in found.mixture]
     assert (shares @ [one.usage for one in told] <= 1.0 + 1e-7).all()
     assert shares @ [one.cost for one in told] <= found.response.bound + 2e-5
-    number = sum(share * classes.jobs_by_code(choice) for choice, share in found.mixture)
-    assert np.sum(number) == pytest.approx(300.0)
+    monkeypatch.setattr("goodalloc.solvers.milp.box_search.MOST_STEPS", 3)
+    early = search_pool_prices(classes, 1e-5)
+    ((choice, share),) = early.mixture
+    assert (choice.tolist(), share) == (early.response.choice.tolist(), 1.0)
+
+
+def test_jobs_are_counted_by_what_they_choose() -> None:
+    """Those that stay by what they have."""
+    columns = generate_mode_columns(5, 300, three_types(4), state="disturbed")
+    choices = pooled_choices(mode_column_utilities(columns))
+    classes = PricedClasses(choices, -1.0, 0.04, choices.count.astype(float))
+    chosen = search_pool_prices(classes, 1e-3).response.choice
+    assert (chosen == STAY).any()
+    expected = np.zeros(len(choices.demand))
+    for one, position in enumerate(chosen.tolist()):
+        now = choices.kept_code[choices.kept_way[one]]
+        code = now if position == STAY else choices.code[choices.kind[one], position]
+        expected[code] += choices.count[one]
+    assert classes.jobs_by_code(chosen).tolist() == expected.tolist()
 
 
 def test_a_search_goes_on_from_the_planes_of_another() -> None:

@@ -30,6 +30,7 @@ from goodalloc.solvers.mode_columns import (
     solve_mode_columns,
 )
 from goodalloc.solvers.mode_columns.node_filling import NodeFilling
+from goodalloc.solvers.mode_columns.node_units import MOST_KNOWN
 from goodalloc.solvers.mode_columns.repairs import Repairs
 from goodalloc.solvers.mode_columns.seat_program import Room, Wanted, relaxed_packing
 from goodalloc.solvers.mode_columns.stay_search import StayRound
@@ -86,6 +87,21 @@ def test_the_worth_of_all_nodes_is_the_sum_of_each(seed: int) -> None:
     free = here - random.integers(0, 3, here.shape)
     assert known.shared.at(free).tolist() == value.shared(free).tolist()
     assert units.worth_of_nodes(0, value) is known
+
+
+def test_what_is_known_of_value_functions_is_that_of_the_latest() -> None:
+    """The first ones are forgotten, and found again when they are asked for."""
+    units = NodeUnits(generate_mode_columns(0, 60, three_types(1)))
+    piece = np.ones((1, units.capacity.shape[1]), dtype=np.int64)
+    values = [
+        node_value(piece, np.array([1.0 + number]), units.grid.shape)
+        for number in range(MOST_KNOWN + 1)
+    ]
+    known = [units.worth_of_nodes(0, value) for value in values]
+    assert units.worth_of_nodes(0, values[-1]) is known[-1]
+    again = units.worth_of_nodes(0, values[0])
+    assert again is not known[0]
+    assert again.total == known[0].total
 
 
 @settings(max_examples=60)
