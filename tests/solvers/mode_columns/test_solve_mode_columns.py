@@ -183,7 +183,7 @@ def test_some_of_the_classes_choose_as_they_do_among_all(monkeypatch: pytest.Mon
     choices = many_choices()
     classes = PricedClasses(choices, -1.0, 0.05, choices.count.astype(float))
     assert len(classes.blocks) > 12
-    prices = 100.0 * np.random.default_rng(0).random(choices.demand.shape[1])
+    prices = np.linspace(0.0, 100.0, choices.demand.shape[1])
     require_cheapest(classes, prices)
     jobs = np.flatnonzero(np.arange(1_000) % 3 == 0)
     some, least = classes.of_jobs(jobs), classes.cheapest(prices)[0]
