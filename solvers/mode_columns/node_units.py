@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
 from goodalloc.formulations.mode_rounds.mode_choices import node_capacity
-from goodalloc.formulations.mode_rounds.node_values import NodeValue
 from goodalloc.formulations.mode_rounds.resource_units import resource_grid
 from goodalloc.models.support.tolerances import ROUNDING
 from goodalloc.solvers.mode_columns.choice_pools import most_per_node
@@ -16,6 +16,7 @@ from goodalloc.solvers.mode_columns.choice_pools import most_per_node
 if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
+    from goodalloc.formulations.mode_rounds.node_values import NodeValue
     from goodalloc.formulations.mode_rounds.resource_units import ResourceGrid
     from goodalloc.models.columns.mode_columns import ModeColumns
     from goodalloc.models.support.array_types import Floats, Indices
@@ -112,11 +113,26 @@ class NodeUnits:
         if key not in self._known_worths:
             shape = value.alone.shape
             grid = np.indices(shape).reshape(len(shape), -1).T
-            shared = _tabulated(value.shared(grid).reshape(shape))
+            shared = _tabulated(value, value.shared(grid).reshape(shape))
             own = self.capacity[self.node_type == code]
             total = float(shared.at(own).sum()) * (1.0 + ROUNDING)
-            remember(self._known_worths, key, WorthOfNodes(value, shared, total))
+            self.remember(self._known_worths, key, WorthOfNodes(value, shared, total))
         return self._known_worths[key]
+
+    @staticmethod
+    def remember(known: dict[tuple[int, int], V], key: tuple[int, int], entry: V) -> None:
+        """Keep what is known of a value function, and of the latest ones alone.
+
+        Parameters
+        ----------
+        known
+            What is known by type of GPU and identity of the function.
+        key, entry
+            A further one; the entry has the function, as nothing else has its identity then.
+        """
+        known[key] = entry
+        if len(known) > MOST_KNOWN:
+            del known[next(iter(known))]
 
     def taken(
         self, mode: Int[Indices, ...], replicas: Int[Indices, ...]
@@ -125,23 +141,15 @@ class NodeUnits:
         return self.grid.at_least(self.columns.prototype.mode_demand[mode] * replicas[..., None])
 
 
-def _tabulated(table: Floats) -> NodeValue:
-    """Return a value function of which only the values are known."""
-    nothing, none = np.zeros((0, table.ndim), dtype=np.int64), np.zeros(0)
-    bundle = np.zeros((0, 2), dtype=np.int64)
-    return NodeValue(table, (table,), bundle, nothing, none, nothing, none)
-
-
-def remember(known: dict[tuple[int, int], V], key: tuple[int, int], entry: V) -> None:
-    """Keep what is known of a value function, and of the latest ones alone.
-
-    Parameters
-    ----------
-    known
-        What is known by type of GPU and identity of the function.
-    key, entry
-        A further one; the entry has the function, as nothing else has its identity then.
-    """
-    known[key] = entry
-    if len(known) > MOST_KNOWN:
-        del known[next(iter(known))]
+def _tabulated(value: NodeValue, table: Floats) -> NodeValue:
+    """Return a value function on the same grid of which only the values are known."""
+    return replace(
+        value,
+        alone=table,
+        stages=(table,),
+        bundle=value.bundle[:0],
+        size=value.size[:0],
+        worth=value.worth[:0],
+        extra=value.extra[:0],
+        extra_worth=value.extra_worth[:0],
+    )

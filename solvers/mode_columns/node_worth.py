@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.formulations.mode_rounds.replica_splits import least_splits
-from goodalloc.solvers.mode_columns.node_units import remember
 from goodalloc.solvers.mode_columns.seat_program import Room
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ def _shares(choices: PooledChoices, units: NodeUnits, code: int, value: NodeValu
     takes = np.where(several > 0, split[mode, replicas], value.at(taken))
     here = (units.mode_type[mode] == code) & np.isfinite(takes) & (worth > 0.0)
     shares = np.where(here, takes, 0.0) / (worth or 1.0)
-    remember(units.known_shares, key, (value, shares))
+    units.remember(units.known_shares, key, (value, shares))
     return shares
 
 
