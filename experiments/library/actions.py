@@ -295,21 +295,21 @@ def rank_rounds(arguments: argparse.Namespace) -> Outcome:
     remarks += limits_told(found, submissions, rounds)
     remarks += [line for name, folder in own.items() for line in note_of(name, folder)]
     ranks = ranked(submissions, rounds)
-    columns = ranks[0]._fields
+    rows, columns = rank_rows(ranks), ranks[0]._fields
     text = "\n".join([f"{len(rounds)} rounds that all of them ran", *remarks])
-    text += f"\n\n{text_table(rank_rows(ranks), columns)}"
-    classes = by_category(submissions, rounds)
+    text += f"\n\n{text_table(rows, columns)}"
+    classes = {name: rank_rows(some) for name, some in by_category(submissions, rounds).items()}
     if len(classes) > 1:
         for category, lines in classes.items():
-            text += f"\n\nclass {category}\n\n{text_table(rank_rows(lines), columns)}"
+            text += f"\n\nclass {category}\n\n{text_table(lines, columns)}"
     if arguments.out is not None:
         written = _write_rank(submissions, rounds, remarks, Path(arguments.out))
         text += f"\n\nwritten: {', '.join(written)}"
     data = {
         "rounds": rounds,
         "remarks": remarks,
-        "ranks": for_machines(rank_rows(ranks)),
-        "classes": {name: for_machines(rank_rows(lines)) for name, lines in classes.items()},
+        "ranks": for_machines(rows),
+        "classes": {category: for_machines(lines) for category, lines in classes.items()},
     }
     return Outcome("\n".join([text, *news]), data)
 

@@ -1,7 +1,7 @@
 """Costs of choices priced by JAX, which runs unchanged on a processor or a GPU.
 
-The same sums and comparisons of float64 as in `priced_classes.py`, compiled: adding the price of
-its demand to the cost of every choice, and the least of them for every class. Costs stay on the
+The sums and comparisons of float64 of `priced_classes.py`, but for every class, compiled: adding
+the price of its demand to the cost of every choice, and the least of them. Costs stay on the
 device from one set of prices to the next.
 """
 

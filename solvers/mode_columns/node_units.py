@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,16 +22,15 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Floats, Indices
 
 
-V = TypeVar("V")
-
-#: Value functions of which it is known what nodes are worth, and of which what choices take.
+#: Value functions of which it is known what nodes are worth and what choices take.
 MOST_KNOWN = 64
 
 
-class WorthOfNodes(NamedTuple):
+@dataclass
+class WorthOfNodes:
     """A value function of a node, and what all nodes of a type of GPU are worth by it.
 
-    Attributes
+    Parameters
     ----------
     value
         The function.
@@ -39,11 +38,14 @@ class WorthOfNodes(NamedTuple):
         The worth *g* of nodes that may hold a distributed job, as a table that knows no contents.
     total
         Worth of all nodes, no less than in exact arithmetic.
+    shares
+        Share of it that choices take, by code; None before it is known (`node_worth.py`).
     """
 
     value: NodeValue
     shared: NodeValue
     total: float
+    shares: Float[Floats, " codes"] | None = None
 
 
 class NodeUnits:
@@ -60,9 +62,6 @@ class NodeUnits:
         The round.
     node_type, mode_type
         Type of GPU of every node and mode.
-    known_shares
-        The latest value functions of nodes by type of GPU and identity, with what choices take of
-        them (`node_worth.py`).
 
     Examples
     --------
@@ -77,8 +76,8 @@ class NodeUnits:
         self.columns = columns
         self.node_type = columns.cluster.node_type
         self.mode_type = np.maximum(columns.prototype.mode_type, 0)
-        self._known_worths: dict[tuple[int, int], WorthOfNodes] = {}
-        self.known_shares: dict[tuple[int, int], tuple[NodeValue, Floats]] = {}
+        # by type and identity of the function, which nothing else has while the entry holds it
+        self._known: dict[tuple[int, int], WorthOfNodes] = {}
 
     @cached_property
     def grid(self) -> ResourceGrid:
@@ -108,31 +107,21 @@ class NodeUnits:
         return most_per_node(self.columns)
 
     def worth_of_nodes(self, code: int, value: NodeValue) -> WorthOfNodes:
-        """Return what the nodes of a type of GPU are worth by a value function."""
+        """Return what the nodes of a type of GPU are worth by a value function.
+
+        That of the latest functions is remembered.
+        """
         key = code, id(value)
-        if key not in self._known_worths:
+        if key not in self._known:
             shape = value.alone.shape
             grid = np.indices(shape).reshape(len(shape), -1).T
             shared = _tabulated(value, value.shared(grid).reshape(shape))
             own = self.capacity[self.node_type == code]
             total = float(shared.at(own).sum()) * (1.0 + ROUNDING)
-            self.remember(self._known_worths, key, WorthOfNodes(value, shared, total))
-        return self._known_worths[key]
-
-    @staticmethod
-    def remember(known: dict[tuple[int, int], V], key: tuple[int, int], entry: V) -> None:
-        """Keep what is known of a value function, and of the latest ones alone.
-
-        Parameters
-        ----------
-        known
-            What is known by type of GPU and identity of the function.
-        key, entry
-            A further one; the entry has the function, as nothing else has its identity then.
-        """
-        known[key] = entry
-        if len(known) > MOST_KNOWN:
-            del known[next(iter(known))]
+            self._known[key] = WorthOfNodes(value, shared, total)
+            if len(self._known) > MOST_KNOWN:
+                del self._known[next(iter(self._known))]
+        return self._known[key]
 
     def taken(
         self, mode: Int[Indices, ...], replicas: Int[Indices, ...]

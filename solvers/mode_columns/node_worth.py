@@ -64,22 +64,21 @@ def with_node_worth(
 
 def _shares(choices: PooledChoices, units: NodeUnits, code: int, value: NodeValue) -> Floats:
     """Return the share of what all nodes of a type are worth that choices take, by code."""
-    key = code, id(value)
-    if key in units.known_shares:
-        return units.known_shares[key][1]
-    columns, worth = choices.columns, units.worth_of_nodes(code, value).total
+    worth = units.worth_of_nodes(code, value)
+    if worth.shares is not None:
+        return worth.shares
+    columns = choices.columns
     mode, several, replicas = choices.decode(np.arange(len(choices.demand)))
     taken = units.taken(mode, replicas)
     span = min(columns.rules.max_nodes_per_job, columns.cluster.num_nodes)
     width = choices.length.shape[1]
-    piece = value.shared(taken).reshape(-1, 2, width)[:, 0, 1:]
+    piece = worth.shared.at(taken).reshape(-1, 2, width)[:, 0, 1:]
     piece = np.where(np.isfinite(piece), piece, np.inf)
     split = least_splits(piece, np.full(len(piece), span), width - 1)
     takes = np.where(several > 0, split[mode, replicas], value.at(taken))
-    here = (units.mode_type[mode] == code) & np.isfinite(takes) & (worth > 0.0)
-    shares = np.where(here, takes, 0.0) / (worth or 1.0)
-    units.remember(units.known_shares, key, (value, shares))
-    return shares
+    here = (units.mode_type[mode] == code) & np.isfinite(takes) & (worth.total > 0.0)
+    worth.shares = np.where(here, takes, 0.0) / (worth.total or 1.0)
+    return worth.shares
 
 
 def left_worth(

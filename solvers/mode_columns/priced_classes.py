@@ -253,9 +253,10 @@ class PricedClasses:
         choices, length = self.choices, self.choices.choices_of
         width = 2 ** np.ceil(np.log2(np.maximum(length, 4))).astype(np.int64)
         order = np.lexsort((choices.factor, length, choices.kind, width))
-        found = []
+        runs, found = self._runs(order), []
         for wide in np.unique(width).tolist():
-            members = order[width[order] == wide]
+            here = width[order] == wide
+            members, own = order[here], runs[here]
             wide = min(wide, choices.code.shape[1])
             for part in chunks(members.size):
                 classes = members[part]
@@ -266,8 +267,8 @@ class PricedClasses:
                 )
                 cost[positions >= length[classes, None]] = np.inf
                 kinds, kind = np.unique(choices.kind[classes], return_inverse=True)
-                code, run = choices.code[kinds, :wide], self._runs(classes)
-                found.append(CostBlock(classes, cost, code, kind.reshape(-1), run))
+                code = choices.code[kinds, :wide]
+                found.append(CostBlock(classes, cost, code, kind.reshape(-1), own[part]))
         return tuple(found)
 
     def _runs(self, classes: Int[Indices, " some"]) -> Int[Indices, " some"]:
