@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +32,7 @@ from goodalloc.experiments.studies.framework.records import table_of
 from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.support.machine_speed import expected_minutes, slowdown
 from goodalloc.experiments.support.tasks import processor_seconds, run_tasks
-from goodalloc.experiments.support.workers import ALONE
+from goodalloc.experiments.support.workers import ALONE, meanwhile
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.mode import resources
 from goodalloc.models.support.validation import did_you_mean, literal
@@ -50,6 +53,14 @@ LATEST = 31_622_400
 #: File of the certificate of a bound on all replays.
 REPLAY_BOUND = "replay-bound.json"
 
+#: From so many jobs on all replays are bounded in a process of its own, while a schedule is found
+#: and replayed; with fewer it takes longer to start one.
+MEANWHILE = 30
+
+#: Part of the progress of `hindsight` that counts for the schedules, while that bound is proved
+#: beside them and where it is proved after them.
+BESIDE, BEFORE = 0.95, 0.7
+
 #: Files that `hindsight` writes, besides the picture.
 WRITTEN = (
     "problem.json",
@@ -68,7 +79,7 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
     from goodalloc.experiments.hindsight.day_by_objective import day_by
     from goodalloc.experiments.hindsight.day_search import DaySearch
     from goodalloc.experiments.hindsight.job_weights import read_weights
-    from goodalloc.experiments.replay_bound.replay_bound import bound_replays
+    from goodalloc.experiments.replay_bound.replay_bound import ReplayBound, bound_replays
 
     if (arguments.objective == "late-jobs") != (arguments.due is not None):
         raise ValueError("argument --due: expected with --objective late-jobs, and only with it.")
@@ -88,29 +99,65 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
         topology = read_wishes(arguments.tree, setting.cluster, names).topology
     check_kept(arguments.out, WRITTEN, arguments.workload, arguments.weights, arguments.tree)
     folder = make_folder(arguments.out)
-    with progress_bar("hindsight", 100, quiet=arguments.json) as bar:
-        day = day_by(
-            arguments.objective,
-            workload,
-            setting,
-            arguments.traces,
-            DaySearch(arguments.price_interval, arguments.search_seed, arguments.steps),
-            due=arguments.due,
-            weights=weights,
-            topology=topology,
-            report=_percents(bar),
-        )
-    written, texts, data = day.write(folder, arguments.pictures), [day.text], day.data
-    if isinstance(day, HindsightDay):
-        with progress_bar("bound on replays", 100, quiet=arguments.json) as bar:
-            replays = bound_replays(day, setting, arguments.traces, report=_percents(bar))
-        write_atomically(folder / REPLAY_BOUND, dump(replays.certificate) + "\n")
-        written, texts = (*written, REPLAY_BOUND), [*texts, replays.text]
-        data = {**data, **replays.data}
-    else:
-        (folder / REPLAY_BOUND).unlink(missing_ok=True)  # of another objective, before
+    search = DaySearch(arguments.price_interval, arguments.search_seed, arguments.steps)
+    look_back = partial(
+        day_by,
+        arguments.objective,
+        workload,
+        setting,
+        arguments.traces,
+        due=arguments.due,
+        weights=weights,
+        topology=topology,
+    )
+    with ExitStack() as beside, progress_bar("hindsight", 100, quiet=arguments.json) as bar:
+        report, part, proved = _percents(bar), BEFORE, None
+        averaged = arguments.objective in ("completion", "slowdown")
+        if averaged and len(workload) >= MEANWHILE and (os.cpu_count() or 1) > 1:
+            without_schedule = partial(look_back, replace(search, steps=1))
+            prove = partial(_bound_on_replays, without_schedule, setting)
+            part, proved = BESIDE, beside.enter_context(meanwhile(prove, arguments.traces))
+        day = look_back(search, report=lambda share: report(part * share))
+        written, texts, data = day.write(folder, arguments.pictures), [day.text], day.data
+        if isinstance(day, HindsightDay):
+            replays = (
+                bound_replays(
+                    day,
+                    setting,
+                    arguments.traces,
+                    report=lambda share: report(part + (1.0 - part) * share),
+                )
+                if proved is None
+                else ReplayBound(day, proved())
+            )
+            write_atomically(folder / REPLAY_BOUND, dump(replays.certificate) + "\n")
+            written, texts = (*written, REPLAY_BOUND), [*texts, replays.text]
+            data = {**data, **replays.data}
+        else:
+            (folder / REPLAY_BOUND).unlink(missing_ok=True)  # of another objective, before
+        report(1.0)
     texts.append(f"written to {folder}: {', '.join(written)}")
     return Output("\n\n".join(texts), data)
+
+
+def _bound_on_replays(
+    look_back: Callable[[], Any], setting: Setting, traces: str | None
+) -> dict[str, Any]:
+    """Return the certificate of the bound on all replays of a day, in a process of its own.
+
+    The bound on all schedules, from which it starts, is found there once more: that takes less
+    time than to wait for it.
+
+    Parameters
+    ----------
+    look_back
+        Function that bounds all schedules.
+    setting, traces
+        As in `bound_replays`.
+    """
+    from goodalloc.experiments.replay_bound.replay_bound import bound_replays
+
+    return bound_replays(look_back(), setting, traces).certificate
 
 
 def _percents(bar: Any) -> Callable[[float], None]:

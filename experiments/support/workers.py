@@ -175,6 +175,27 @@ def _in_processes(
             pipe.close()
 
 
+@contextlib.contextmanager
+def meanwhile(function: Callable[[Item], Outcome], item: Item) -> Generator[Callable[[], Outcome]]:
+    """Call a function in a process of its own; yield a function that waits for what it returns.
+
+    The process shares the cores with this one, and ends with the context at the latest.
+
+    Parameters
+    ----------
+    function, item
+        As in `map_unordered`, of one item.
+    """
+    pipe, process = _employ(2)
+    try:
+        pipe.send((function, item))
+        yield lambda: _heard(pipe, process)
+    finally:
+        process.kill()
+        process.join()
+        pipe.close()
+
+
 def _employ(count: int) -> tuple[Connection, SpawnProcess]:
     """Start one of `count` processes, which share the cores; return the pipe to it as well."""
     context = multiprocessing.get_context("spawn")

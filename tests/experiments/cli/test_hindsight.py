@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pytest
 
+from goodalloc.experiments.cli import replay
 from goodalloc.experiments.cli.main import main
 from tests.support.few import few
 
@@ -134,6 +135,18 @@ def test_the_same_seeds_give_the_same_numbers(day_told: tuple[Path, Any], tmp_pa
     )
     assert bound < replays
     assert 0.5 < told["bound_on_replays_over_replayable"] <= 1.0
+
+
+def test_a_bound_on_replays_that_is_proved_meanwhile_is_the_same(
+    day_told: tuple[Path, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a process of its own, as for days of many jobs."""
+    day, told = day_told
+    monkeypatch.setattr(replay, "MEANWHILE", 1)
+    command = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS]
+    assert told_of([*command, "--out", str(tmp_path)]) == told
+    alone, meanwhile = (folder / "replay-bound.json" for folder in (day, tmp_path))
+    assert alone.read_bytes() == meanwhile.read_bytes()
 
 
 def test_who_is_delayed_by_whom_adds_up(day: Path) -> None:

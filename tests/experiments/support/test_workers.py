@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import re
 import signal
@@ -19,7 +20,13 @@ from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.replay.replay_task import ReplayTask
 from goodalloc.experiments.support.extras import MODULES
 from goodalloc.experiments.support.tasks import run_tasks
-from goodalloc.experiments.support.workers import ALONE, Workers, map_unordered, parse_workers
+from goodalloc.experiments.support.workers import (
+    ALONE,
+    Workers,
+    map_unordered,
+    meanwhile,
+    parse_workers,
+)
 from tests.support.replay.replays import SAME, SHORT, SMALL
 
 if TYPE_CHECKING:
@@ -126,6 +133,24 @@ def check_complaint(workers: Workers, folder: Path) -> None:
     with pytest.raises(ValueError, match="invalid literal") as caught:
         list(map_unordered(int, ["x"], workers))
     assert type(caught.value) is ValueError
+
+
+def test_work_meanwhile_has_its_outcome_or_its_complaint() -> None:
+    """From a process of its own, whenever it is asked for."""
+    with meanwhile(os.path.realpath, "/proc/self") as found:
+        assert found() not in ("/proc/self", f"/proc/{os.getpid()}")
+    with pytest.raises(ValueError, match="invalid literal"), meanwhile(int, "x") as number:
+        number()
+
+
+def test_work_meanwhile_ends_with_its_context() -> None:
+    """Nobody waits for what is not asked for."""
+    begin = time.perf_counter()
+    with meanwhile(time.sleep, 60.0):
+        (process,) = multiprocessing.active_children()
+        assert process.is_alive()
+    assert not process.is_alive()
+    assert time.perf_counter() - begin < 30.0
 
 
 @pytest.mark.slow

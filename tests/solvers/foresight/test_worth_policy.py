@@ -28,6 +28,13 @@ def test_the_numbers_of_gpus_are_the_best_of_all(seed: int, jobs: int, gpus: int
     assert gain[np.arange(jobs), found].sum() == pytest.approx(best)
 
 
+def test_of_equal_gains_the_last_jobs_get_the_fewest_gpus() -> None:
+    """So that the same gains always give the same numbers, also those of one job or of none."""
+    assert best_numbers(np.array([[0.0, 1.0, 2.0]] * 2)).tolist() == [2, 0]
+    assert best_numbers(np.array([[0.0, 1.0, 1.0]])).tolist() == [1]
+    assert best_numbers(np.zeros((0, 3))).tolist() == []
+
+
 @pytest.mark.parametrize(
     ("restart_delay", "hold", "complaint"),
     [
