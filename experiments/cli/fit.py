@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from goodalloc.data.files.instance import read_instance, write_instance
 from goodalloc.data.files.model_file import write_model
 from goodalloc.data.files.model_table import model_to_dict
-from goodalloc.experiments.cli.output import Output, check_distinct, check_target, drawing
+from goodalloc.experiments.cli.output import Output, check_distinct, check_target, counted, drawing
 from goodalloc.experiments.measure.profile_fit import (
     best_fit,
     error_rows,
@@ -79,8 +79,7 @@ def fit_command(arguments: argparse.Namespace) -> Output:
             atomic = max(float(batch.atomic_maximum) for batch in batches)
             _check_batch(added, float(batches[0].initial), atomic)
         write_instance(added, arguments.into)
-        count = "1 job" if jobs == 1 else f"{jobs} jobs"
-        texts.append(f"added to {arguments.into}: {count}, {added.num_jobs} in all")
+        texts.append(f"added to {arguments.into}: {counted(jobs, 'job')}, {added.num_jobs} in all")
     shown = {kind: model_to_dict(model) for kind, model in models.items()}
     data = {"models": shown} if several else {"model": next(iter(shown.values()))}
     return Output("\n\n".join(texts), {**data, "errors": for_machines(rows)})

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from goodalloc.experiments.cli.output import FAILED, INTERRUPTED, Output, make_folder
+from goodalloc.experiments.cli.output import FAILED, INTERRUPTED, Output, counted, make_folder
 from goodalloc.experiments.cli.types import uniform_size
 from goodalloc.experiments.live.engines import LocalEngine
 from goodalloc.experiments.live.gpu_leases import gpus_of_machine
@@ -70,7 +70,8 @@ def schedule_command(arguments: argparse.Namespace) -> Output:
         totals = scheduler.run()
         code = INTERRUPTED if stopped() else 0
     text = (
-        f"{totals.decisions} decisions, {totals.changes} of them changes, for {totals.jobs} jobs "
+        f"{counted(totals.decisions, 'decision')}, {totals.changes} of them changes, for "
+        f"{counted(totals.jobs, 'job')} "
         f"in {totals.seconds:.0f} s"
     )
     return Output(text, totals._asdict(), code)

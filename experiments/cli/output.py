@@ -24,6 +24,11 @@ class Output:
     code: int = 0
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, as "1 job" and "2 jobs"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def check_target(path: str | None) -> None:
     """Refuse a file that cannot be written, before any time is spent.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.json_file import in_file, read_text
-from goodalloc.experiments.cli.output import FAILED, Output, drawing, make_folder
+from goodalloc.experiments.cli.output import FAILED, Output, counted, drawing, make_folder
 from goodalloc.experiments.reporting.progress import progress_bar
 from goodalloc.experiments.reporting.report import text_table
 from goodalloc.experiments.studies.catalogue import ENTRIES, REPRODUCTIONS
@@ -79,7 +79,7 @@ def report_command(arguments: argparse.Namespace) -> Output:
         found += [{"document": _shown(path), **one._asdict()} for one in new.differences]
         if new.text != text and not arguments.check:
             write_atomically(path, new.text)
-    count = f"{len(paths)} document{'s' if len(paths) != 1 else ''}"
+    count = counted(len(paths), "document")
     if not found:
         return Output(f"{count}: no difference from the stored results", found)
     short = [{key: shorten(text, 60) for key, text in row.items()} for row in found]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
-from goodalloc.experiments.cli.output import Output, check_kept, make_folder
+from goodalloc.experiments.cli.output import Output, check_kept, counted, make_folder
 from goodalloc.experiments.cli.types import whole
 from goodalloc.experiments.reporting.report import for_machines, text_table
 
@@ -91,7 +91,7 @@ def trace_command(arguments: argparse.Namespace) -> Output:
     dated = trace.begin.year > UNDATED
     begin = f"from {trace.begin}" if dated else "the source has no dates"
     text = (
-        f"{_counted(len(trace), 'job')} submitted in {days:.1f} days, {begin}\n"
+        f"{counted(len(trace), 'job')} submitted in {days:.1f} days, {begin}\n"
         f"{_left_out(trace.left_out, 'jobs')}\n{text_table(shown, columns)}\n"
     )
     if folder is not None:
@@ -107,11 +107,6 @@ def _left_out(left_out: Mapping[str, int], noun: str) -> str:
     """Return how many are left out, and why."""
     told = ", ".join(f"{count} ({reason})" for reason, count in left_out.items())
     return f"left out: {told}\n" if told else f"all {noun} are read\n"
-
-
-def _counted(count: int, noun: str) -> str:
-    """Return a number with its noun."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _server_hour(arguments: argparse.Namespace, folder: Path | None) -> Output:
@@ -139,9 +134,9 @@ def _server_hour(arguments: argparse.Namespace, folder: Path | None) -> Output:
         "left_out": dict(found.left_out),
     }
     text = (
-        f"{_counted(data['nodes'], 'node')} in {_counted(data['racks'], 'rack')}, "
-        f"{held} of {data['gpus']} GPUs held\n"
-        f"{_counted(instance.num_jobs, 'job')}, waiting: {waiting}\n"
+        f"{counted(data['nodes'], 'node')} in {counted(data['racks'], 'rack')}, "
+        f"{held} of {counted(data['gpus'], 'GPU')} held\n"
+        f"{counted(instance.num_jobs, 'job')}, waiting: {waiting}\n"
         f"{_left_out(found.left_out, 'pods')}"
     )
     if folder is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
 from goodalloc.data.rounds.any_round import PARQUET, read_round
-from goodalloc.experiments.cli.output import Output, check_distinct, check_target
+from goodalloc.experiments.cli.output import Output, check_distinct, check_target, counted
 from goodalloc.experiments.cli.round_arguments import CROSS_CHECK_SECONDS
 from goodalloc.experiments.support.extras import require_extra
 from goodalloc.models.support.tolerances import DEFAULT_GAP
@@ -114,15 +114,16 @@ def solve_in_columns(arguments: argparse.Namespace) -> Output:
         proof = "the price of a GPU" if answer.slots is None else "prices of slots of nodes"
     cluster, allocation = columns.cluster, answer.allocation
     served = int((allocation.job_replicas > 0).sum())
-    shape = f"{columns.num_jobs} jobs, {cluster.num_nodes} nodes, {cluster.num_gpus} GPUs"
+    jobs, gpus = counted(columns.num_jobs, "job"), counted(cluster.num_gpus, "GPU")
+    shape = f"{jobs}, {counted(cluster.num_nodes, 'node')}, {gpus}"
     lines = [
         ("round", f"{arguments.file}: {shape}"),
         ("fitness", f"{answer.fitness:.12g}"),
         ("bound", f"{answer.bound:.12g} (by {proof})"),
         ("gap", f"{answer.gap:.3g}"),
         ("ties", NO_RULE),
-        ("served", f"{served} of {columns.num_jobs} jobs"),
-        ("used", f"{int(allocation.replicas.sum())} of {cluster.num_gpus} GPUs"),
+        ("served", f"{served} of {jobs}"),
+        ("used", f"{int(allocation.replicas.sum())} of {gpus}"),
         ("seconds", ", ".join(f"{part} {took:.2f}" for part, took in answer.seconds.items())),
     ]
     text = "\n".join(f"{name:<12} {value}" for name, value in lines)

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
 from goodalloc.data.rounds.benchmark_set import benchmark_names, find_instance
-from goodalloc.experiments.cli.output import FAILED, INTERRUPTED, Output, drawing, flat, make_folder
+from goodalloc.experiments.cli.output import (
+    FAILED,
+    INTERRUPTED,
+    Output,
+    counted,
+    drawing,
+    flat,
+    make_folder,
+)
 from goodalloc.experiments.cli.rounds.columns import comparable_round
 from goodalloc.experiments.gap.comparison import check_solvers, compare, usual_solvers
 from goodalloc.experiments.gap.gap import (
@@ -120,9 +128,10 @@ def gap_command(arguments: argparse.Namespace) -> Output:
     with drawing(f"{table} and averages.csv are whole"):
         draw_gap_benchmark(rows, folder)
     if interrupted:
+        there = "1 run is" if len(rows) == 1 else f"{len(rows)} runs are"
         raise KeyboardInterrupt(
-            f"interrupted; {len(rows)} runs are in {table}, summed up in averages.csv, and the "
-            "same command goes on from there."
+            f"interrupted; {there} in {table}, summed up in averages.csv, and the same command "
+            "goes on from there."
         )
     complaints = {
         row["solver"]: f"{row['solver']} on {row['instance']}: {row['message']}\n"
@@ -158,7 +167,9 @@ def _planned(plan: GapPlan, table: Path) -> Output:
             }
         )
     most = sum(task.stop.seconds or 0.0 for task in left) / 60.0
-    text = f"{text_table(rows, tuple(rows[0]))}\n\n{len(left)} runs, {most:.0f} min at most"
+    text = (
+        f"{text_table(rows, tuple(rows[0]))}\n\n{counted(len(left), 'run')}, {most:.0f} min at most"
+    )
     return Output(text, for_machines(rows))
 
 

@@ -11,7 +11,7 @@ from goodalloc.data.documents.json_file import read_document
 from goodalloc.data.files.allocation import read_allocation
 from goodalloc.data.files.format_names import ALLOCATION_FORMAT, RESULT_FORMAT
 from goodalloc.data.rounds.any_round import read_round
-from goodalloc.experiments.cli.output import Output, check_distinct, check_target, flat
+from goodalloc.experiments.cli.output import Output, check_distinct, check_target, counted, flat
 from goodalloc.experiments.cli.rounds.columns import require_reader
 from goodalloc.experiments.cli.rounds.trees import read_tree
 from goodalloc.experiments.support.extras import require_extra
@@ -118,9 +118,10 @@ def export_command(arguments: argparse.Namespace) -> Output:
     found = export_program(round_, arguments.to, arguments.formulation)
     power = instance.rules.power
     text = (
-        f"{found.file}: {found.columns} columns, {found.rows} rows, {found.entries} entries\n"
+        f"{found.file}: {counted(found.columns, 'column')}, {counted(found.rows, 'row')}, "
+        f"{found.entries} entries\n"
         f"an objective z, minimised, is worth the fitness {_worth(power)}; "
-        f"r = {found.reference!r}, p = {power:g}, n = {instance.num_jobs} jobs "
+        f"r = {found.reference!r}, p = {power:g}, n = {counted(instance.num_jobs, 'job')} "
         f"({CLAIMS[found.formulation]})"
     )
     return Output(text, found._asdict())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from goodalloc.data.files.instance import instance_text, instance_to_dict, write_instance
 from goodalloc.data.rounds.any_round import PARQUET
 from goodalloc.data.rounds.drawn_jobs import State
-from goodalloc.experiments.cli.output import Output, check_distinct, check_target
+from goodalloc.experiments.cli.output import Output, check_distinct, check_target, counted
 from goodalloc.experiments.cli.rounds.columns import require_reader
 from goodalloc.experiments.cli.types import uniform_size
 from goodalloc.models.support.validation import literal, require_choice
@@ -42,7 +42,8 @@ def generate_command(arguments: argparse.Namespace) -> Output:
     if arguments.out is None:
         return Output(instance_text(instance).rstrip(), instance_to_dict(instance))
     write_instance(instance, arguments.out)
-    size = f"{instance.num_jobs} jobs, {instance.cluster.num_nodes} nodes"
+    nodes = counted(instance.cluster.num_nodes, "node")
+    size = f"{counted(instance.num_jobs, 'job')}, {nodes}"
     data = {
         "file": arguments.out,
         "name": instance.name,
@@ -91,7 +92,9 @@ def _draw_columns(arguments: argparse.Namespace) -> Output:
         "nodes": nodes,
         "gpus": columns.cluster.num_gpus,
     }
-    return Output(f"{arguments.out}: {columns.num_jobs} jobs, {nodes} nodes", data)
+    return Output(
+        f"{arguments.out}: {counted(columns.num_jobs, 'job')}, {counted(nodes, 'node')}", data
+    )
 
 
 def _cluster(groups: list[tuple[str, int, int, str]], cores: float = 0.0) -> Cluster:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.documents.csv_table import read_table
 from goodalloc.data.rounds.any_round import read_round
-from goodalloc.experiments.cli.output import FAILED, Output
+from goodalloc.experiments.cli.output import FAILED, Output, counted
 from goodalloc.experiments.cli.rounds.columns import require_reader
 from goodalloc.experiments.cli.rounds.room_on_tree import read_asked_level, require_tree_options
 from goodalloc.experiments.reporting.report import text_table
@@ -248,16 +248,14 @@ def _why_none(
     """Return a sentence that says why there is no plan, or that none was found."""
     gang = arguments.gang
     within = "" if asked is None else f" within one {asked.level}"
-    large = int(usable_nodes(instance, gang).sum())
+    large, gpus = int(usable_nodes(instance, gang).sum()), counted(gang.gpus_per_node, "GPU")
     if large < gang.nodes:
-        return (
-            f"no {arguments.by} make room for the gang: {large} nodes have {gang.gpus_per_node} "
-            f"GPUs, and it needs {gang.nodes}"
-        )
+        have = "1 node has" if large == 1 else f"{large} nodes have"
+        return f"no {arguments.by} make room for the gang: {have} {gpus}, and it needs {gang.nodes}"
     if asked is not None and (most := asked.largest(gang)) < gang.nodes:
         return (
-            f"no {arguments.by} make room for the gang{within}: none has more than {most} nodes of "
-            f"{gang.gpus_per_node} GPUs, and it needs {gang.nodes}"
+            f"no {arguments.by} make room for the gang{within}: none has more than "
+            f"{counted(most, 'node')} of {gpus}, and it needs {gang.nodes}"
         )
     if arguments.greedy:
         return "the greedy way found no room for the gang; without --greedy, every way is tried"

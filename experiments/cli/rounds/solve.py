@@ -15,6 +15,7 @@ from goodalloc.experiments.cli.output import (
     Output,
     check_distinct,
     check_target,
+    counted,
 )
 from goodalloc.experiments.cli.rounds.columns import require_reader, solve_in_columns
 from goodalloc.experiments.cli.rounds.trees import read_tree
@@ -119,13 +120,10 @@ def _start(path: str | None, instance: Instance) -> Allocation | None:
 def solve_text(instance: Instance, result: Result, stages: Sequence[Stage] = ()) -> str:
     """Return a result as text, with the stages of the solve."""
     cluster = instance.cluster
+    jobs, gpus = counted(instance.num_jobs, "job"), counted(cluster.num_gpus, "GPU")
     limit = "" if result.limit is None else f" (stopped by {str(result.limit).replace('_', ' ')})"
     lines = [
-        (
-            "instance",
-            f"{instance.name}: {instance.num_jobs} jobs, {cluster.num_nodes} nodes, "
-            f"{cluster.num_gpus} GPUs",
-        ),
+        ("instance", f"{instance.name}: {jobs}, {counted(cluster.num_nodes, 'node')}, {gpus}"),
         ("solver", result.solver),
         ("status", f"{result.status}{limit}"),
         ("fitness", f"{result.fitness:.12g}"),
@@ -146,9 +144,10 @@ def solve_text(instance: Instance, result: Result, stages: Sequence[Stage] = ())
         served = int((allocation.job_replicas > 0).sum())
         used = int(allocation.replicas.sum())
         worth = "" if math.isnan(result.served_fitness) else f", worth {result.served_fitness:.9g}"
-        starved = f"{instance.num_jobs - served} starve"
-        lines.append(("served", f"{served} of {instance.num_jobs} jobs{worth}; {starved}"))
-        lines.append(("used", f"{used} of {cluster.num_gpus} GPUs"))
+        starved = instance.num_jobs - served
+        starve = "starves" if starved == 1 else "starve"
+        lines.append(("served", f"{served} of {jobs}{worth}; {starved} {starve}"))
+        lines.append(("used", f"{used} of {gpus}"))
     text = "\n".join(f"{name:<12} {value}" for name, value in lines)
     if allocation is not None and instance.num_jobs <= MOST_PRINTED_JOBS:
         text += "\n\n" + placement_text(instance, allocation) + "\n"
@@ -210,7 +209,7 @@ def check_command(arguments: argparse.Namespace) -> Output:
         found = [{"rule": item.rule, "message": item.message} for item in broken]
         return Output(text, {"feasible": False, "violations": found, "fitness": None}, FAILED)
     served = int((allocation.job_replicas > 0).sum())
-    text = f"feasible: fitness {value:.12g}, {served} of {instance.num_jobs} jobs served"
+    text = f"feasible: fitness {value:.12g}, {served} of {counted(instance.num_jobs, 'job')} served"
     return Output(text, {"feasible": True, "violations": [], "fitness": pack_number(value)})
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.files.allocation import write_allocation
 from goodalloc.data.rounds.any_round import read_round
-from goodalloc.experiments.cli.output import FAILED, Output, check_distinct, check_target
+from goodalloc.experiments.cli.output import FAILED, Output, check_distinct, check_target, counted
 from goodalloc.experiments.cli.rounds.columns import require_reader
 from goodalloc.experiments.cli.rounds.trees import read_tree
 from goodalloc.experiments.reporting.report import text_table
@@ -98,7 +98,7 @@ def _topology_output(round_: TopologyRound, result: Result, certified: float | N
     return Output(
         f"{text_table(rows, tuple(rows[0]))}\n\n{result.status}: fitness {result.fitness:.6g}, "
         f"{proof if bounded else 'without a bound'}, {result.starved} of "
-        f"{round_.instance.num_jobs} jobs hold nothing, {moves}"
+        f"{counted(round_.instance.num_jobs, 'job')} hold nothing, {moves}"
         f"{result.solve_seconds:.2g} s{proved}",
         data,
     )

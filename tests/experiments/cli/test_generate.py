@@ -95,3 +95,19 @@ def test_arguments_that_do_not_go_together_are_refused(
     complaint = capsys.readouterr().err
     assert sentence in complaint
     assert not [*tmp_path.iterdir()]
+
+
+def test_one_of_a_kind_has_a_noun_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A round of one job on one node with one GPU, drawn, solved and checked."""
+    path, best = str(tmp_path / "one.json"), str(tmp_path / "best.json")
+    sizes = ("--jobs", "1", "--nodes", "1", "--gpus-per-node", "1")
+    assert main(["generate", *sizes, "--out", path]) == 0
+    assert main(["solve", path, "--out", best]) == 0
+    assert main(["check", path, best]) == 0
+    said = capsys.readouterr().out
+    assert "1 job, 1 node" in said
+    assert "1 of 1 job, worth" in said
+    assert "1 of 1 GPU\n" in said
+    assert said.rstrip().endswith("1 of 1 job served")
