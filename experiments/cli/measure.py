@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
 from goodalloc.data.files.measured_profile import FITS, read_measured_profile, read_rows
-from goodalloc.experiments.cli.output import Output, check_target, drawing, make_folder
+from goodalloc.experiments.cli.output import Output, check_target, counted, drawing, make_folder
 from goodalloc.experiments.measure.crew import LaunchedCrew, LocalCrew, launched_size
 from goodalloc.experiments.measure.devices import Devices, powers_to
 from goodalloc.experiments.measure.execution import PLAIN, Execution
@@ -53,17 +53,16 @@ def measure_command(arguments: argparse.Namespace) -> Output:
     require_extra("measure", "Command measure")
     if arguments.restart and (arguments.all or arguments.beside):
         raise ValueError("argument --restart: expected neither --all nor --beside with it.")
-    if arguments.all and (arguments.beside or arguments.trace is not None):
-        raise ValueError("argument --all: expected neither --beside nor --trace with it.")
+    if arguments.all and (arguments.beside or arguments.precision or arguments.trace is not None):
+        raise ValueError("argument --all: expected none of --beside, --trace, --precision with it.")
     wanted, why = 1, ""
     if arguments.all:
         wanted, why = 0, " with --all"
     elif arguments.beside:
         wanted, why = 2, " with --beside"
     if len(arguments.model) != wanted:
-        raise ValueError(
-            f"argument model: got {len(arguments.model)} trainings; expected {wanted}{why}."
-        )
+        got = counted(len(arguments.model), "training")
+        raise ValueError(f"argument model: got {got}; expected {wanted}{why}.")
     size, devices = launched_size(os.environ), Devices.here(arguments.backend)
     if arguments.on is not None:
         return _measure_on_nodes(arguments, size)
@@ -376,7 +375,8 @@ def _shown(measured: Sequence[Mapping[str, Any]], path: Path) -> Output:
 
 def _execution(arguments: argparse.Namespace) -> Execution:
     """Return how the training computes."""
-    return Execution(arguments.precision, arguments.compiled, channels_last=arguments.channels_last)
+    precision = arguments.precision or PLAIN.precision
+    return Execution(precision, arguments.compiled, channels_last=arguments.channels_last)
 
 
 def _replicas(given: tuple[int, ...] | None, size: int | None, devices: Devices) -> tuple[int, ...]:

@@ -281,9 +281,8 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--precision",
         choices=get_args(Precision),
-        default="fp32",
         help="single precision, its products rounded to ten bits (on GPUs), or bfloat16 by "
-        "autocast (default: fp32)",
+        "autocast (default: fp32; with --all each that the device has)",
     )
     parser.add_argument(
         "--compile", action="store_true", dest="compiled", help="compile the module (torch.compile)"

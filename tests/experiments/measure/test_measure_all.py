@@ -268,9 +268,10 @@ def test_the_best_speed_is_that_of_all_replicas_in_the_fastest_configuration(
     ("arguments", "sentence"),
     [
         ([], "argument model: got 0 trainings; expected 1"),
-        (["resnet", "--all"], "argument model: got 1 trainings; expected 0 with --all"),
-        (["--all", "--beside"], "argument --all: expected neither --beside nor --trace with it"),
-        (["--all", "--trace", "t"], "argument --all: expected neither --beside nor --trace"),
+        (["resnet", "--all"], "argument model: got 1 training; expected 0 with --all"),
+        (["--all", "--beside"], "argument --all: expected none of --beside, --trace, --precision"),
+        (["--all", "--trace", "t"], "argument --all: expected none of --beside, --trace"),
+        (["--all", "--precision", "bf16"], "argument --all: expected none of --beside, --trace"),
     ],
 )
 def test_one_training_or_all_is_asked_for(
