@@ -70,7 +70,7 @@ def schedule_command(arguments: argparse.Namespace) -> Output:
         totals = scheduler.run()
         code = INTERRUPTED if stopped() else 0
     text = (
-        f"{counted(totals.decisions, 'decision')}, {totals.changes} of them changes, for "
+        f"{counted(totals.decisions, 'decision')}, {counted(totals.changes, 'change')}, for "
         f"{counted(totals.jobs, 'job')} "
         f"in {totals.seconds:.0f} s"
     )

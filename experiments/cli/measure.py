@@ -361,8 +361,8 @@ def _measure(
             measuring.run()
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
-                f"interrupted; {len(measuring.rows)} configurations are in {path}, and the same "
-                "command goes on from there."
+                f"interrupted; {counted(len(measuring.rows), 'configuration', ('is', 'are'))} in "
+                f"{path}, and the same command goes on from there."
             ) from None
     return _shown(measuring.rows, path)
 

@@ -24,9 +24,19 @@ class Output:
     code: int = 0
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, as "1 job" and "2 jobs"."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def counted(number: int, noun: str, verbs: tuple[str, str] | None = None) -> str:
+    """Return a number with a noun whose plural ends with s, as "1 job" and "2 jobs".
+
+    Parameters
+    ----------
+    number, noun
+        The number, and the noun in the singular.
+    verbs
+        The verb that follows, for one and for several, as "1 job is" and "2 jobs are".
+    """
+    one = number == 1
+    told = f"{number} {noun}{'' if one else 's'}"
+    return told if verbs is None else f"{told} {verbs[0 if one else 1]}"
 
 
 def check_target(path: str | None) -> None:

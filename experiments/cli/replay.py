@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,6 +29,7 @@ from goodalloc.experiments.studies.catalogue import ENTRIES, GROUPS, MINUTES_NOT
 from goodalloc.experiments.studies.documents import whole_minutes
 from goodalloc.experiments.studies.framework.records import table_of
 from goodalloc.experiments.studies.framework.reproduction import Plan
+from goodalloc.experiments.support.machine_description import usable_cores
 from goodalloc.experiments.support.machine_speed import expected_minutes, slowdown
 from goodalloc.experiments.support.tasks import processor_seconds, run_tasks
 from goodalloc.experiments.support.workers import ALONE, meanwhile
@@ -54,7 +54,7 @@ LATEST = 31_622_400
 REPLAY_BOUND = "replay-bound.json"
 
 #: From so many jobs on all replays are bounded in a process of its own, while a schedule is found
-#: and replayed; with fewer it takes longer to start one.
+#: and replayed.
 MEANWHILE = 30
 
 #: Part of the progress of `hindsight` that counts for the schedules, while that bound is proved
@@ -111,25 +111,22 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
         topology=topology,
     )
     with ExitStack() as beside, progress_bar("hindsight", 100, quiet=arguments.json) as bar:
-        report, part, proved = _percents(bar), BEFORE, None
         averaged = arguments.objective in ("completion", "slowdown")
-        if averaged and len(workload) >= MEANWHILE and (os.cpu_count() or 1) > 1:
-            without_schedule = partial(look_back, replace(search, steps=1))
-            prove = partial(_bound_on_replays, without_schedule, setting)
+        report, part, proved = _percents(bar), BEFORE if averaged else 1.0, None
+        if averaged and len(workload) >= MEANWHILE and usable_cores() > 1:
+            quickly = partial(look_back, replace(search, steps=1))
+            prove = partial(_bound_on_replays, quickly, setting)
             part, proved = BESIDE, beside.enter_context(meanwhile(prove, arguments.traces))
         day = look_back(search, report=lambda share: report(part * share))
         written, texts, data = day.write(folder, arguments.pictures), [day.text], day.data
         if isinstance(day, HindsightDay):
-            replays = (
-                bound_replays(
-                    day,
-                    setting,
-                    arguments.traces,
-                    report=lambda share: report(part + (1.0 - part) * share),
-                )
-                if proved is None
-                else ReplayBound(day, proved())
-            )
+            replays = None
+            if proved is not None:
+                with suppress(ChildProcessError):  # as of one that was killed for its memory
+                    replays = ReplayBound(day, proved())
+            if replays is None:
+                further = partial(_further, report, part)
+                replays = bound_replays(day, setting, arguments.traces, report=further)
             write_atomically(folder / REPLAY_BOUND, dump(replays.certificate) + "\n")
             written, texts = (*written, REPLAY_BOUND), [*texts, replays.text]
             data = {**data, **replays.data}
@@ -145,19 +142,29 @@ def _bound_on_replays(
 ) -> dict[str, Any]:
     """Return the certificate of the bound on all replays of a day, in a process of its own.
 
-    The bound on all schedules, from which it starts, is found there once more: that takes less
-    time than to wait for it.
+    The process looks back at the day itself, since the bound on schedules, from which that on
+    replays starts, leaves the other process only with a schedule.
 
     Parameters
     ----------
     look_back
-        Function that bounds all schedules.
+        Function that returns the day with its bound on schedules, and any schedule.
     setting, traces
         As in `bound_replays`.
+
+    Raises
+    ------
+    ValueError
+        If nothing is bounded.
     """
     from goodalloc.experiments.replay_bound.replay_bound import bound_replays
 
     return bound_replays(look_back(), setting, traces).certificate
+
+
+def _further(report: Callable[[float], None], part: float, share: float) -> None:
+    """Report a share of what is left behind a part."""
+    report(part + (1.0 - part) * share)
 
 
 def _percents(bar: Any) -> Callable[[float], None]:

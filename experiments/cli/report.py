@@ -86,7 +86,7 @@ def report_command(arguments: argparse.Namespace) -> Output:
     table = text_table(short, ("document", "study", "written", "expected"))
     what = "to correct" if arguments.check else "corrected"
     code = FAILED if arguments.check else 0
-    return Output(f"{table}\n\n{count}, {len(found)} differences {what}", found, code)
+    return Output(f"{table}\n\n{count}, {counted(len(found), 'difference')} {what}", found, code)
 
 
 def _shown(path: Path) -> str:
@@ -157,7 +157,7 @@ def _renew(arguments: argparse.Namespace) -> Output:
         return Output("no stored result is older than its code", rows)
     left = [row for row in rows if row["outcome"] not in DONE]
     text = text_table(rows, ("result", "outcome", "minutes"))
-    count = f"{len(rows) - len(left)} of {len(rows)} results renewed"
+    count = f"renewed: {len(rows) - len(left)} of {counted(len(rows), 'result')}"
     return Output(f"{text}\n\n{count}", rows, FAILED if left else 0)
 
 

@@ -30,11 +30,15 @@ def asked_driver(quantity: str) -> tuple[str, ...]:
     return ()
 
 
+def usable_cores() -> int:
+    """Return the number of cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return (os.cpu_count() if affinity is None else len(affinity(0))) or 1
+
+
 def machine() -> dict[str, Any]:
     """Return the number of usable cores, and the version of PyTorch where it is installed."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    cores = os.cpu_count() if affinity is None else len(affinity(0))
-    found: dict[str, Any] = {"cores": cores or 1}
+    found: dict[str, Any] = {"cores": usable_cores()}
     with contextlib.suppress(PackageNotFoundError):
         found["torch"] = version("torch")
     return found

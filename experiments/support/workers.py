@@ -20,7 +20,7 @@ import traceback
 from dataclasses import dataclass
 from multiprocessing import connection, resource_tracker
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
 from urllib.parse import urlsplit
 
 from goodalloc.experiments.support.extras import require_extra
@@ -179,17 +179,27 @@ def _in_processes(
 def meanwhile(function: Callable[[Item], Outcome], item: Item) -> Generator[Callable[[], Outcome]]:
     """Call a function in a process of its own; yield a function that waits for what it returns.
 
-    The process shares the cores with this one, and ends with the context at the latest.
+    The process shares the cores with this one, and ends with the context at the latest. The yielded
+    function is for one call. It raises the exception of the work, or `ChildProcessError` if the
+    process ended before.
 
     Parameters
     ----------
     function, item
         As in `map_unordered`, of one item.
     """
+
+    def wait() -> Outcome:
+        try:
+            return cast("Outcome", _heard(pipe, process))
+        except ValueError as error:  # its note is the traceback of the process
+            raise ValueError(*error.args) from error
+
     pipe, process = _employ(2)
     try:
-        pipe.send((function, item))
-        yield lambda: _heard(pipe, process)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # told by `wait`
+            pipe.send((function, item))
+        yield wait
     finally:
         process.kill()
         process.join()

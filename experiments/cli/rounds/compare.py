@@ -128,7 +128,7 @@ def gap_command(arguments: argparse.Namespace) -> Output:
     with drawing(f"{table} and averages.csv are whole"):
         draw_gap_benchmark(rows, folder)
     if interrupted:
-        there = "1 run is" if len(rows) == 1 else f"{len(rows)} runs are"
+        there = counted(len(rows), "run", ("is", "are"))
         raise KeyboardInterrupt(
             f"interrupted; {there} in {table}, summed up in averages.csv, and the same command "
             "goes on from there."

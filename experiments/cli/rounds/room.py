@@ -250,12 +250,15 @@ def _why_none(
     within = "" if asked is None else f" within one {asked.level}"
     large, gpus = int(usable_nodes(instance, gang).sum()), counted(gang.gpus_per_node, "GPU")
     if large < gang.nodes:
-        have = "1 node has" if large == 1 else f"{large} nodes have"
-        return f"no {arguments.by} make room for the gang: {have} {gpus}, and it needs {gang.nodes}"
+        have = counted(large, "node", ("has", "have"))
+        return (
+            f"no {arguments.by} make room for the gang: {have} {gpus}, and the gang needs "
+            f"{gang.nodes}"
+        )
     if asked is not None and (most := asked.largest(gang)) < gang.nodes:
         return (
             f"no {arguments.by} make room for the gang{within}: none has more than "
-            f"{counted(most, 'node')} of {gpus}, and it needs {gang.nodes}"
+            f"{counted(most, 'node')} of {gpus}, and the gang needs {gang.nodes}"
         )
     if arguments.greedy:
         return "the greedy way found no room for the gang; without --greedy, every way is tried"

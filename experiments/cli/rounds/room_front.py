@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
-from goodalloc.experiments.cli.output import FAILED, Output, drawing, make_folder
+from goodalloc.experiments.cli.output import FAILED, Output, counted, drawing, make_folder
 from goodalloc.experiments.reporting.report import for_machines, text_table
 from goodalloc.solvers.making_room.defragment import greedy_moves, move_front
 
@@ -64,7 +64,9 @@ def front_output(
             }
         )
     if not rows:
-        return Output(f"no moves make room for {wanted[0]} nodes, which is proved", [], FAILED)
+        return Output(
+            f"no moves make room for {counted(wanted[0], 'node')}, which is proved", [], FAILED
+        )
     folder = make_folder(arguments.out)
     columns = tuple(rows[0])
     write_atomically(folder / "front.csv", csv_text(rows, columns))
@@ -74,7 +76,7 @@ def front_output(
         save(plot_front(rows, unit), folder / "front.png")
     text = text_table(rows, columns)
     if len(rows) < len(wanted):
-        text += f"\n\nno moves make room for {wanted[len(rows)]} nodes, which is proved"
+        text += f"\n\nno moves make room for {counted(wanted[len(rows)], 'node')}, which is proved"
     return Output(f"{text}\n\nwritten to {folder}: front.csv, front.png", for_machines(rows))
 
 

@@ -204,7 +204,7 @@ def check_command(arguments: argparse.Namespace) -> Output:
     allocation = read_allocation(arguments.allocation, instance)
     broken, value = _checked(instance, allocation, arguments.tree)
     if broken:
-        count = "1 rule is" if len(broken) == 1 else f"{len(broken)} rules are"
+        count = counted(len(broken), "rule", ("is", "are"))
         text = "\n".join([f"infeasible: {count} broken", *(f"  {item}" for item in broken)])
         found = [{"rule": item.rule, "message": item.message} for item in broken]
         return Output(text, {"feasible": False, "violations": found, "fitness": None}, FAILED)

@@ -87,7 +87,8 @@ def _topology_output(round_: TopologyRound, result: Result, certified: float | N
     current = round_.instance.current
     ran = current.job_replicas > 0
     data["moved"] = int((ran & ~allocation.unchanged(current)).sum())
-    moves = f"{data['moved']} of {int(ran.sum())} running jobs move or stop, " if ran.any() else ""
+    running = counted(int(ran.sum()), "running job")
+    moves = f"moved or stopped: {data['moved']} of {running}, " if ran.any() else ""
     proved = ""
     if certified is not None:
         data["certified_bound"] = certified
@@ -97,8 +98,8 @@ def _topology_output(round_: TopologyRound, result: Result, certified: float | N
     proof = f"bound {result.bound:.6g}{source}, gap {result.gap:.1e}"
     return Output(
         f"{text_table(rows, tuple(rows[0]))}\n\n{result.status}: fitness {result.fitness:.6g}, "
-        f"{proof if bounded else 'without a bound'}, {result.starved} of "
-        f"{counted(round_.instance.num_jobs, 'job')} hold nothing, {moves}"
+        f"{proof if bounded else 'without a bound'}, without GPUs: "
+        f"{result.starved} of {counted(round_.instance.num_jobs, 'job')}, {moves}"
         f"{result.solve_seconds:.2g} s{proved}",
         data,
     )

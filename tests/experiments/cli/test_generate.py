@@ -107,7 +107,8 @@ def test_one_of_a_kind_has_a_noun_of_its_own(
     assert main(["solve", path, "--out", best]) == 0
     assert main(["check", path, best]) == 0
     said = capsys.readouterr().out
-    assert "1 job, 1 node" in said
+    assert "1 job, 1 node\n" in said
+    assert "1 job, 1 node, 1 GPU\n" in said
     assert "1 of 1 job, worth" in said
     assert "1 of 1 GPU\n" in said
     assert said.rstrip().endswith("1 of 1 job served")

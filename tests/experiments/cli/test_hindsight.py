@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -12,6 +13,7 @@ import pytest
 
 from goodalloc.experiments.cli import replay
 from goodalloc.experiments.cli.main import main
+from goodalloc.experiments.replay_bound import replay_bound
 from tests.support.few import few
 
 if TYPE_CHECKING:
@@ -29,6 +31,16 @@ OPTIONS = ("--nodes", "1", "--steps", "5")
 
 #: Two islands of two nodes.
 ON_TREE = ("--nodes", "4", "--gpus-per-node", "1", "--tree", "standard")
+
+
+def ended(*_: object) -> None:
+    """End the process."""
+    os._exit(9)
+
+
+def refused(*_: object) -> None:
+    """Refuse the work."""
+    raise ValueError("Edges: expected fewer.")
 
 
 def told_of(command: list[str]) -> Any:
@@ -143,10 +155,36 @@ def test_a_bound_on_replays_that_is_proved_meanwhile_is_the_same(
     """In a process of its own, as for days of many jobs."""
     day, told = day_told
     monkeypatch.setattr(replay, "MEANWHILE", 1)
+    monkeypatch.setattr(replay, "usable_cores", lambda: 2)
+    monkeypatch.setattr(replay_bound, "bound_replays", None)  # not in this process
     command = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS]
     assert told_of([*command, "--out", str(tmp_path)]) == told
     alone, meanwhile = (folder / "replay-bound.json" for folder in (day, tmp_path))
     assert alone.read_bytes() == meanwhile.read_bytes()
+
+
+def test_a_process_that_is_lost_leaves_its_work_to_the_other(
+    day_told: tuple[Path, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that is killed for its memory."""
+    day, told = day_told
+    monkeypatch.setattr(replay, "MEANWHILE", 1)
+    monkeypatch.setattr(replay, "usable_cores", lambda: 2)
+    monkeypatch.setattr(replay, "_bound_on_replays", ended)
+    command = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS]
+    assert told_of([*command, "--out", str(tmp_path)]) == told
+
+
+def test_what_a_process_refuses_is_one_sentence(
+    day: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without the traceback of the process."""
+    monkeypatch.setattr(replay, "MEANWHILE", 1)
+    monkeypatch.setattr(replay, "usable_cores", lambda: 2)
+    monkeypatch.setattr(replay, "_bound_on_replays", refused)
+    command = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS]
+    assert main([*command, "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.endswith("goodalloc: error: Edges: expected fewer.\n")
 
 
 def test_who_is_delayed_by_whom_adds_up(day: Path) -> None:

@@ -48,7 +48,7 @@ def test_a_wrong_number_is_found_and_then_corrected(
     """`--check` changes nothing and ends with 1."""
     before = document.read_text(encoding="utf-8")
     assert main(["report", "--check", str(document)]) == 1
-    assert "1 document, 1 differences to correct" in capsys.readouterr().out
+    assert "1 document, 1 difference to correct" in capsys.readouterr().out
     assert document.read_text(encoding="utf-8") == before
     assert main(["report", str(document)]) == 0
     capsys.readouterr()

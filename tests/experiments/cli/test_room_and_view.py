@@ -39,7 +39,7 @@ def test_room_stops_jobs_by_their_gpus(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--gang", "1:5"], "0 nodes have 5 GPUs, and it needs 1"),
+        (["--gang", "1:5"], "0 nodes have 5 GPUs, and the gang needs 1"),
         (["--gang", "7:1", "--greedy"], "the greedy way found no room"),
         (["--gang", "16:4"], "which is proved"),
         (["--gang", "7:1", "--seconds", "0.00001"], "within the time limit"),

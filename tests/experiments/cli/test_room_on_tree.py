@@ -83,9 +83,9 @@ def test_node_and_cluster_are_levels_and_standard_is_a_tree(
 @pytest.mark.parametrize(
     ("gang", "options", "sentence"),
     [
-        ("3:2", ["--level", "rack"], "none has more than 2 nodes of 2 GPUs, and it needs 3"),
-        ("2:2", ["--level", "node"], "within one node: none has more than 1 nodes"),
-        ("2:3", ["--level", "rack"], "0 nodes have 3 GPUs, and it needs 2"),
+        ("3:2", ["--level", "rack"], "none has more than 2 nodes of 2 GPUs, and the gang needs 3"),
+        ("2:2", ["--level", "node"], "within one node: none has more than 1 node"),
+        ("2:3", ["--level", "rack"], "0 nodes have 3 GPUs, and the gang needs 2"),
     ],
 )
 def test_that_there_is_no_room_is_an_answer(

@@ -68,7 +68,7 @@ def test_an_hour_of_servers_is_decided_on_its_racks(
     assert main(["topology", str(out / "round.json"), str(out / "tree.json")]) == 0
     found = capsys.readouterr().out
     assert "optimal" in found
-    assert "0 of 2 running jobs move or stop" in found
+    assert "moved or stopped: 0 of 2 running jobs" in found
 
 
 @pytest.mark.parametrize(

@@ -143,9 +143,9 @@ def test_two_real_trainings_share_a_core(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["perceptron", "--beside"], "got 1 trainings; expected 2 with --beside"),
+        (["perceptron", "--beside"], "got 1 training; expected 2 with --beside"),
         (["perceptron", "neumf"], "got 2 trainings"),
-        (["perceptron", "--all"], "got 1 trainings"),
+        (["perceptron", "--all"], "got 1 training"),
         ([], "got 0 trainings"),
         (["perceptron", "neumf", "--beside", "--batch-sizes", "64"], "got 1; expected one a"),
         (["perceptron", "none", "--beside"], "Model 'none'"),
