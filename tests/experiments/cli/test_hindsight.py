@@ -65,6 +65,13 @@ def day(day_told: tuple[Path, Any]) -> Path:
     return day_told[0]
 
 
+@pytest.fixture
+def two_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replays are bounded in a process of its own, as for many jobs where there are two cores."""
+    monkeypatch.setattr(replay, "MEANWHILE", 1)
+    monkeypatch.setattr(replay, "usable_cores", lambda: 2)
+
+
 @pytest.fixture(scope="module")
 def slowdown_told(day: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     """The same of its average slowdown."""
@@ -149,13 +156,12 @@ def test_the_same_seeds_give_the_same_numbers(day_told: tuple[Path, Any], tmp_pa
     assert 0.5 < told["bound_on_replays_over_replayable"] <= 1.0
 
 
+@pytest.mark.usefixtures("two_processes")
 def test_a_bound_on_replays_that_is_proved_meanwhile_is_the_same(
     day_told: tuple[Path, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a process of its own, as for days of many jobs."""
     day, told = day_told
-    monkeypatch.setattr(replay, "MEANWHILE", 1)
-    monkeypatch.setattr(replay, "usable_cores", lambda: 2)
     monkeypatch.setattr(replay_bound, "bound_replays", None)  # not in this process
     command = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS]
     assert told_of([*command, "--out", str(tmp_path)]) == told
@@ -163,24 +169,22 @@ def test_a_bound_on_replays_that_is_proved_meanwhile_is_the_same(
     assert alone.read_bytes() == meanwhile.read_bytes()
 
 
+@pytest.mark.usefixtures("two_processes")
 def test_a_process_that_is_lost_leaves_its_work_to_the_other(
     day_told: tuple[Path, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one that is killed for its memory."""
     day, told = day_told
-    monkeypatch.setattr(replay, "MEANWHILE", 1)
-    monkeypatch.setattr(replay, "usable_cores", lambda: 2)
     monkeypatch.setattr(replay, "_bound_on_replays", ended)
     command = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS]
     assert told_of([*command, "--out", str(tmp_path)]) == told
 
 
+@pytest.mark.usefixtures("two_processes")
 def test_what_a_process_refuses_is_one_sentence(
     day: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without the traceback of the process."""
-    monkeypatch.setattr(replay, "MEANWHILE", 1)
-    monkeypatch.setattr(replay, "usable_cores", lambda: 2)
     monkeypatch.setattr(replay, "_bound_on_replays", refused)
     command = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS]
     assert main([*command, "--out", str(tmp_path)]) == 2
