@@ -218,7 +218,7 @@ def test_a_gpu_is_never_given_twice(machines: Machines, tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60.0)
+        thread.join(200.0)  # Ray starts eight processes on cores that are busy with other tests
         assert not thread.is_alive()
     times = [
         [float(line) for lines in said(tmp_path, name) for line in lines]
