@@ -125,8 +125,12 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
                 with suppress(ChildProcessError):  # as of one that was killed for its memory
                     replays = ReplayBound(day, proved())
             if replays is None:
-                further = partial(_further, report, part)
-                replays = bound_replays(day, setting, arguments.traces, report=further)
+                replays = bound_replays(
+                    day,
+                    setting,
+                    arguments.traces,
+                    report=lambda share: report(part + (1.0 - part) * share),
+                )
             write_atomically(folder / REPLAY_BOUND, dump(replays.certificate) + "\n")
             written, texts = (*written, REPLAY_BOUND), [*texts, replays.text]
             data = {**data, **replays.data}
@@ -160,11 +164,6 @@ def _bound_on_replays(
     from goodalloc.experiments.replay_bound.replay_bound import bound_replays
 
     return bound_replays(look_back(), setting, traces).certificate
-
-
-def _further(report: Callable[[float], None], part: float, share: float) -> None:
-    """Report a share of what is left behind a part."""
-    report(part + (1.0 - part) * share)
 
 
 def _percents(bar: Any) -> Callable[[float], None]:
