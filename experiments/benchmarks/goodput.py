@@ -25,7 +25,6 @@ and bring their results back there; on a GPU *B* is then the speed of that way.
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,6 +46,7 @@ from goodalloc.experiments.benchmarks.measurements import (
     write_measurements,
 )
 from goodalloc.experiments.cli.types import whole
+from goodalloc.experiments.support.machine_description import usable_cores
 from goodalloc.models.fitting.fit import fit_throughput
 from goodalloc.models.fitting.problem import pad_observations
 from goodalloc.models.goodput.allocation_arrays import prepare_lanes
@@ -262,8 +262,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--picture", type=Path, help="picture of limits and growth")
     given = parser.parse_args(argv)
-    affinity = getattr(os, "sched_getaffinity", None)
-    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    cores = usable_cores()
     rows = [measure_bytes(cores, given.repeats)]
     for backend in given.backends:
         device = jax_device() if backend == "jax" else PROCESSOR

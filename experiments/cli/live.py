@@ -71,8 +71,7 @@ def schedule_command(arguments: argparse.Namespace) -> Output:
         code = INTERRUPTED if stopped() else 0
     text = (
         f"{counted(totals.decisions, 'decision')}, {counted(totals.changes, 'change')}, for "
-        f"{counted(totals.jobs, 'job')} "
-        f"in {totals.seconds:.0f} s"
+        f"{counted(totals.jobs, 'job')} in {totals.seconds:.0f} s"
     )
     return Output(text, totals._asdict(), code)
 

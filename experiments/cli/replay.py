@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from goodalloc.data.workloads.workload import Submission
+    from goodalloc.experiments.hindsight import HindsightDay
     from goodalloc.experiments.support.tasks import Task
     from goodalloc.experiments.support.workers import Workers
 
@@ -79,7 +80,7 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
     from goodalloc.experiments.hindsight.day_by_objective import day_by
     from goodalloc.experiments.hindsight.day_search import DaySearch
     from goodalloc.experiments.hindsight.job_weights import read_weights
-    from goodalloc.experiments.replay_bound.replay_bound import ReplayBound, bound_replays
+    from goodalloc.experiments.replay_bound.replay_bound import ReplayBound
 
     if (arguments.objective == "late-jobs") != (arguments.due is not None):
         raise ValueError("argument --due: expected with --objective late-jobs, and only with it.")
@@ -120,17 +121,16 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
         day = look_back(search, report=lambda share: report(part * share))
         written, texts, data = day.write(folder, arguments.pictures), [day.text], day.data
         if isinstance(day, HindsightDay):
-            replays = None
-            if proved is not None:
-                with suppress(ChildProcessError):  # as of one that was killed for its memory
-                    replays = ReplayBound(day, proved())
-            if replays is None:
-                replays = bound_replays(
+            replays = ReplayBound(
+                day,
+                _certificate(
                     day,
                     setting,
                     arguments.traces,
+                    proved,
                     report=lambda share: report(part + (1.0 - part) * share),
-                )
+                ),
+            )
             write_atomically(folder / REPLAY_BOUND, dump(replays.certificate) + "\n")
             written, texts = (*written, REPLAY_BOUND), [*texts, replays.text]
             data = {**data, **replays.data}
@@ -141,6 +141,30 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
     return Output("\n\n".join(texts), data)
 
 
+def _certificate(
+    day: HindsightDay,
+    setting: Setting,
+    traces: str | None,
+    proved: Callable[[], dict[str, Any]] | None,
+    report: Callable[[float], None],
+) -> dict[str, Any]:
+    """Return the certificate of the bound on all replays of a day.
+
+    Parameters
+    ----------
+    day, setting, traces, report
+        As in `bound_replays`.
+    proved
+        Function that waits for the certificate of another process; None if there is none.
+    """
+    from goodalloc.experiments.replay_bound.replay_bound import bound_replays
+
+    if proved is not None:
+        with suppress(ChildProcessError):  # as of one that was killed for its memory
+            return proved()
+    return bound_replays(day, setting, traces, report=report).certificate
+
+
 def _bound_on_replays(
     look_back: Callable[[], Any], setting: Setting, traces: str | None
 ) -> dict[str, Any]:
@@ -148,18 +172,6 @@ def _bound_on_replays(
 
     The process looks back at the day itself, since the bound on schedules, from which that on
     replays starts, leaves the other process only with a schedule.
-
-    Parameters
-    ----------
-    look_back
-        Function that returns the day with its bound on schedules, and any schedule.
-    setting, traces
-        As in `bound_replays`.
-
-    Raises
-    ------
-    ValueError
-        If nothing is bounded.
     """
     from goodalloc.experiments.replay_bound.replay_bound import bound_replays
 

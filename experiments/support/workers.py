@@ -28,7 +28,7 @@ from goodalloc.experiments.support.process_identity import end_with
 from goodalloc.models.support.validation import require_choice, require_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
     from multiprocessing.connection import Connection
     from multiprocessing.context import SpawnProcess
 
@@ -168,11 +168,16 @@ def _in_processes(
                     busy.add(pipe)
                 yield outcome
     finally:
-        for process in crew.values():
-            process.kill()
-        for pipe, process in crew.items():
-            process.join()
-            pipe.close()
+        _dismiss(crew)
+
+
+def _dismiss(crew: Mapping[Connection, SpawnProcess]) -> None:
+    """End processes, and close the pipes to them."""
+    for process in crew.values():
+        process.kill()
+    for pipe, process in crew.items():
+        process.join()
+        pipe.close()
 
 
 @contextlib.contextmanager
@@ -188,22 +193,13 @@ def meanwhile(function: Callable[[Item], Outcome], item: Item) -> Generator[Call
     function, item
         As in `map_unordered`, of one item.
     """
-
-    def wait() -> Outcome:
-        try:
-            return cast("Outcome", _heard(pipe, process))
-        except ValueError as error:  # its note is the traceback of the process
-            raise ValueError(*error.args) from error
-
     pipe, process = _employ(2)
     try:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # told by `wait`
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # told by `_heard`
             pipe.send((function, item))
-        yield wait
+        yield lambda: cast("Outcome", _heard(pipe, process))
     finally:
-        process.kill()
-        process.join()
-        pipe.close()
+        _dismiss({pipe: process})
 
 
 def _employ(count: int) -> tuple[Connection, SpawnProcess]:
@@ -252,13 +248,16 @@ def _serve(pipe: Connection, parent: int) -> None:
             function, item = pipe.recv()
         except EOFError:
             return
-        answer: tuple[Any, Exception | None]
+        answer: tuple[Any, Exception | None, str]
         try:
-            answer = function(item), None
+            answer = function(item), None, ""
         except Exception as error:  # raised again in the parent
-            error.add_note(traceback.format_exc())
-            answer = None, error
+            answer = None, error, traceback.format_exc()
         pipe.send(answer)
+
+
+class _There(Exception):
+    """Traceback of a process, as the cause of the exception that is raised again here."""
 
 
 def _heard(pipe: Connection, process: SpawnProcess) -> Any:
@@ -272,7 +271,7 @@ def _heard(pipe: Connection, process: SpawnProcess) -> Any:
         That of the work, if it raised one.
     """
     try:
-        outcome, error = pipe.recv()
+        outcome, error, told = pipe.recv()
     except (EOFError, OSError):
         process.join()
         raise ChildProcessError(
@@ -280,7 +279,7 @@ def _heard(pipe: Connection, process: SpawnProcess) -> Any:
             "was done"
         ) from None
     if error is not None:
-        raise error
+        raise error from _There(told)
     return outcome
 
 
