@@ -11,7 +11,7 @@ from goodalloc.experiments.hindsight.placements import MEASURED_NODES, Placement
 from goodalloc.experiments.replay.job_oracle import TrueOracle
 from goodalloc.experiments.replay.simulated_job import SimulatedJob, requested_split
 from goodalloc.experiments.replay.simulator import Simulator
-from goodalloc.models.goodput.statistical_efficiency import adascale_gain
+from goodalloc.models.goodput.statistical_efficiency import GradientStatistics, adascale_gain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,7 @@ class BestSplits(Placements):
         super().__init__(application, cluster, gpu_type)
         self._splits: dict[tuple[int, ...], list[tuple[int, int]]] = {}
         self._gained: dict[tuple[int, int], Floats] = {}
-        self._rates: dict[tuple[tuple[int, ...], int], float] = {}
+        self._rates: dict[tuple[int, ...], list[float]] = {}
 
     def split(self, spread: Sequence[int], epoch: int) -> tuple[int, int]:
         """Return the examples per GPU and pass, and further passes, of the greatest rate.
@@ -61,23 +61,29 @@ class BestSplits(Placements):
             ]
         return self._splits[key][epoch]
 
-    def rate(self, spread: Sequence[int], epoch: int) -> float:
-        """Return the true progress a second by the best batch size, as a replay computes it.
+    def rates(self, spread: Sequence[int]) -> list[float]:
+        """Return the true progress a second in every epoch, as a replay computes it.
 
         Parameters
         ----------
-        spread, epoch
-            As in `split`.
+        spread
+            As in `split`; by the best batch size.
         """
-        key = tuple(spread), epoch
+        key = _alike(spread)
         if key not in self._rates:
-            application, (atomic, further) = self._application, self.split(spread, epoch)
-            step, synchronisation = application.step_times(key[0], atomic)
-            batch = sum(spread) * atomic * (further + 1)
-            gradient = application.gradient_statistics(batch, epoch)
-            gain = float(adascale_gain(gradient, float(application.batch.initial), batch))
-            seconds = step + further * (step - synchronisation)
-            self._rates[key] = gain / (seconds * application.slowdown)
+            application, rates = self._application, np.empty(self._application.epochs)
+            splits = [self.split(key, epoch) for epoch in range(rates.size)]
+            for atomic, further in set(splits):
+                step, synchronisation = application.step_times(key, atomic)
+                batch = sum(key) * atomic * (further + 1)
+                epochs = [epoch for epoch, own in enumerate(splits) if own == (atomic, further)]
+                gradient = GradientStatistics(
+                    *np.array([application.gradient_statistics(batch, epoch) for epoch in epochs]).T
+                )
+                gain = adascale_gain(gradient, float(application.batch.initial), batch)
+                seconds = step + further * (step - synchronisation)
+                rates[epochs] = gain / (seconds * application.slowdown)
+            self._rates[key] = rates.tolist()
         return self._rates[key]
 
 

@@ -260,7 +260,7 @@ class Planner:
         delay = application.restart_delay
         return TrueWork(
             [application.progress(epoch) for epoch in range(application.epochs)],
-            splits.rate,
+            splits.rates,
             lambda gpus: self._attainable.spreads(name, gpus),
             self._setting.restart_delay if delay is None else delay,
         )

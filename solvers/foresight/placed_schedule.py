@@ -9,6 +9,7 @@ hundreds of schedules can be tried (`goodalloc.solvers.hindsight.schedule_search
 
 from __future__ import annotations
 
+import math
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -44,8 +45,8 @@ class TrueWork(NamedTuple):
     ----------
     ends
         Progress at the end of every epoch.
-    rate
-        Function that returns the progress a second on GPUs of nodes, in an epoch.
+    rates
+        Function that returns the progress a second in every epoch on GPUs of nodes.
     spreads
         Function that returns numbers of GPUs on each node, the fastest first, by number of GPUs.
     restart_delay
@@ -53,24 +54,28 @@ class TrueWork(NamedTuple):
     """
 
     ends: Sequence[float]
-    rate: Callable[[Sequence[int], int], float]
+    rates: Callable[[Sequence[int]], Sequence[float]]
     spreads: Callable[[int], Sequence[Sequence[int]]]
     restart_delay: float
 
 
 @dataclass
 class _State:
-    """State of a schedule after a round: jobs that came, those under way, completion times."""
+    """State of a schedule after a round: jobs that came, those under way, completion times.
+
+    `settled` are the nodes of the last decision if nobody moved by it.
+    """
 
     time: int
     following: int
     active: list[_Running]
     ends: Float[Floats, " jobs"]
+    settled: Cluster | None = None
 
     def copy(self) -> _State:
         """Return a copy that goes on by itself."""
         active = [copy(one) for one in self.active]
-        return _State(self.time, self.following, active, self.ends.copy())
+        return replace(self, active=active, ends=self.ends.copy())
 
 
 class _Best(NamedTuple):
@@ -165,9 +170,12 @@ class PlacedScheduler:
             following = self.jobs[self._order[state.following]].submission
             state.time = max(state.time, (following - 1) // self.interval * self.interval)
         for one in state.active:
+            earned = one.earned
             if (end := one.train(float(state.time + self.interval), self.interval)) is not None:
                 state.ends[one.row] = end
-        state.active = [one for one in state.active if np.isnan(state.ends[one.row])]
+            if end is not None or one.earned is not earned:
+                state.settled = None
+        state.active = [one for one in state.active if math.isnan(state.ends[one.row])]
         state.time += self.interval
         while state.following < len(self._order):
             row = self._order[state.following]
@@ -177,23 +185,29 @@ class PlacedScheduler:
             name = job.application
             state.active.append(_Running(row, job, self.work[name], self._rates[name], worth[row]))
             state.following += 1
-        if state.active:
-            self._decide(state.active, state.time)
+            state.settled = None
+        cluster = self.cluster_at(state.time)
+        # as long as jobs, nodes and what GPUs earn are those of a decision to stay, so is the next
+        if state.active and state.settled is not cluster:
+            moved = self._decide(state.active, state.time, cluster)
+            state.settled = None if moved else cluster
 
-    def _decide(self, active: Sequence[_Running], time: int) -> None:
-        """Give the GPUs that are there to the active jobs."""
-        cluster = self.cluster_at(time)
+    def _decide(self, active: Sequence[_Running], time: int, cluster: Cluster) -> bool:
+        """Give the GPUs that are there to the active jobs; return whether one moves."""
         gpus, nodes = cluster.num_gpus, cluster.num_nodes
         for one in active:
-            if any(node >= nodes for node, _ in one.job.placement):
+            if one.gpus and one.job.placement[-1][0] >= nodes:  # the last node is gone
                 one.hold(())
-        earned = np.stack([one.earned[: gpus + 1] for one in active])
+        earned = np.array([one.earned[: gpus + 1] for one in active])
         held = np.array([one.gpus for one in active])
         numbers = best_numbers(gains(earned, held, self.restart_delay / self.hold))
+        if np.array_equal(numbers, held):
+            return False
         round_ = Round(time, cluster, tuple(one.job for one in active))
         placements = place(round_, held, numbers, self._spreads)
         for one in active:
             one.hold(placements.get(one.job.name, ()))
+        return True
 
     def _spreads(self, application: str, gpus: int) -> Sequence[Sequence[int]]:
         return self.work[application].spreads(gpus)
@@ -208,6 +222,7 @@ class _Running:
         self.row, self.job, self._work = row, job, work
         self._rates, self._worth = rates, worth
         self.gpus, self._spread, self._delay, self._progress = 0, tuple[int, ...](), 0.0, 0.0
+        self._speeds: Sequence[float] = ()
         self._enter(0)
 
     def _enter(self, epoch: int) -> None:
@@ -223,6 +238,7 @@ class _Running:
         self.gpus = sum(self._spread)
         if placement:
             self._delay = self._work.restart_delay
+            self._speeds = self._work.rates(self._spread)
 
     def train(self, end: float, interval: int) -> float | None:
         """Train for a round up to second `end`; return when it ended, if it did."""
@@ -231,15 +247,18 @@ class _Running:
         waited = min(self._delay, float(interval))
         self._delay -= waited
         seconds = interval - waited
+        epoch, ends = self._epoch, self._work.ends
         while seconds > 0.0:
-            rate, target = self._work.rate(self._spread, self._epoch), self._work.ends[self._epoch]
+            rate, target = self._speeds[epoch], ends[epoch]
             if self._progress + rate * seconds < target:
                 self._progress += rate * seconds
                 break
             spent = float(round((target - self._progress) / rate))
             self._progress = target
-            if self._epoch + 1 == len(self._work.ends):
+            epoch += 1
+            if epoch == len(ends):
                 return end - seconds + spent
-            self._enter(self._epoch + 1)
             seconds -= spent
+        if epoch != self._epoch:
+            self._enter(epoch)
         return None

@@ -15,7 +15,6 @@ A knapsack with one choice for each job, decided exactly by dynamic programming 
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -70,23 +69,19 @@ def best_numbers(gain: Float[Floats, "jobs counts"]) -> Int[Indices, " jobs"]:
     [1, 1]
     """
     jobs, counts = gain.shape
-    rest, impossible, given = _rests(counts)
-    best = np.zeros(counts)
-    choice = np.empty((jobs, counts), int)
-    for row in range(jobs):
-        total = best[rest] + impossible + gain[row]
-        total.argmax(axis=1, out=choice[row])
-        best = total[given, choice[row]]
+    # greatest gain of the jobs before each one by the GPUs that they share
+    before = np.zeros((jobs, counts))
+    # the same of one job, behind that of fewer GPUs than none, and a view of it: in row k, column i
+    # that of i GPUs without k
+    best = np.concatenate([np.full(counts - 1, -np.inf), np.zeros(counts)])
+    step = best.itemsize
+    rest = np.ndarray((counts, counts), float, best, (counts - 1) * step, (-step, step))
+    stops = (gain.argmax(axis=1) + 1).tolist()  # no job gets more than by itself
+    for row, stop in enumerate(stops[:-1]):
+        total = rest[:stop] + gain[row, :stop, None]
+        best[counts - 1 :] = np.maximum.reduce(total, out=before[row + 1])
     numbers, left = np.zeros(jobs, int), counts - 1
     for row in range(jobs - 1, -1, -1):
-        numbers[row] = choice[row, left]
+        numbers[row] = (before[row, left::-1] + gain[row, : left + 1]).argmax()
         left -= numbers[row]
     return numbers
-
-
-@cache
-def _rests(counts: int) -> tuple[Indices, Floats, Indices]:
-    """Return what is left of GPUs by the number that a job gets, and where that is impossible."""
-    given = np.arange(counts)
-    rest = given[:, None] - given
-    return rest.clip(0), np.where(rest < 0, -np.inf, 0.0), given

@@ -11,6 +11,7 @@ the active jobs (`known_work.py`, `rolling_plan.py`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import gt
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -161,7 +162,7 @@ def place(
     spreads
         As in `WorthPolicy`.
     """
-    free = round_.cluster.node_gpus.astype(int)
+    free = round_.cluster.node_gpus.astype(int).tolist()
     placements: dict[str, Placement] = {}
     new = []
     for job, before, now in zip(round_.jobs, held.tolist(), numbers.tolist(), strict=True):
@@ -180,30 +181,30 @@ def place(
 
 
 def _first_that_fits(
-    free: Int[Indices, " nodes"], spreads: Sequence[Sequence[int]]
+    free: Sequence[int], spreads: Sequence[Sequence[int]]
 ) -> list[tuple[int, int]]:
     """Return nodes for the first of some numbers of GPUs a node that fit; nothing if none does."""
-    emptiest = np.sort(free)[::-1]
+    emptiest = sorted(free, reverse=True)
     for spread in spreads:
-        wanted = np.sort(spread)[::-1]
-        if wanted.size > free.size or (wanted > emptiest[: wanted.size]).any():
+        wanted = sorted(spread, reverse=True)
+        if len(wanted) > len(free) or any(map(gt, wanted, emptiest)):
             continue
         taken: list[tuple[int, int]] = []
-        left = free.copy()
-        for count in wanted.tolist():
+        left = [*free]
+        for count in wanted:
             # the fullest node that has room, so that others stay empty
-            node = int(np.where(left >= count, left, np.iinfo(int).max).argmin())
+            _, node = min((room, node) for node, room in enumerate(left) if room >= count)
             taken.append((node, count))
             left[node] = -1
         return taken
     return []
 
 
-def _any(free: Int[Indices, " nodes"], number: int) -> list[tuple[int, int]]:
+def _any(free: Sequence[int], number: int) -> list[tuple[int, int]]:
     """Return the emptiest nodes for so many GPUs."""
     taken = []
-    for node in np.argsort(-free, kind="stable").tolist():
-        count = min(int(free[node]), number)
+    for node in sorted(range(len(free)), key=free.__getitem__, reverse=True):
+        count = min(free[node], number)
         if count:
             taken.append((node, count))
             number -= count

@@ -177,6 +177,11 @@ class _Round(NamedTuple):
         """Return the round of a step."""
         return cls(step.part, step.share, step.left + step.dead, step.ends)
 
+    @property
+    def from_nothing(self) -> _Round:
+        """The round from the first node alone, at which a job begins."""
+        return _Round(self.part[:, :1], self.share[:, :1], self.holds[:, :1], self.ends[:, :1])
+
 
 def _programme_of(training: Training, jobs: list[OfflineJob], rounds: Rounds) -> _Programme:
     """Return the programme of jobs of one weight."""
@@ -187,7 +192,7 @@ def _programme_of(training: Training, jobs: list[OfflineJob], rounds: Rounds) ->
     waits = np.array([job.begin for job in jobs]) - rounds.seconds * first
     wait = float(np.clip(waits, lost, rounds.seconds).max())
     kept, changed, begun = (_Round.of(step(dead)) for dead in (0.0, lost, wait))
-    kind, gpus = options.kind, options.gpus
+    kind, gpus, begun = options.kind, options.gpus, begun.from_nothing
     return _Programme(
         kind, gpus, kept, changed, begun, first, jobs[0].weight, float(rounds.seconds)
     )
@@ -228,7 +233,7 @@ def _compiled() -> Callable[..., Any]:
         def round_before(costs: Any, given: Any) -> Any:
             (on, off), (price, time) = costs, given
             paid = (price[told.kind] * told.gpus)[:, None]
-            begins = jnp.minimum(before(told.begun, on, paid, time, told)[:, 0].min(), off[0])
+            begins = jnp.minimum(before(told.begun, on, paid, time, told).min(), off[0])
             off = jnp.minimum(before(told.changed, on, paid, time, told).min(axis=0), off)
             on = jnp.minimum(before(told.kept, on, paid, time, told), off)
             return (on, off), begins

@@ -140,7 +140,7 @@ def test_no_batch_size_is_faster_than_the_best_one(name: str) -> None:
     limits, random = application.batch, np.random.default_rng(0)
     for spread in ((1,), (4,), (2, 2), (4, 4, 4)):
         for epoch in (0, application.epochs - 1):
-            best = splits.rate(spread, epoch)
+            best = splits.rates(spread)[epoch]
             for _ in range(50):
                 most = min(int(limits.atomic_maximum), int(limits.maximum) // sum(spread))
                 atomic = int(random.integers(int(limits.atomic_minimum), most + 1))
@@ -154,9 +154,8 @@ def test_no_batch_size_is_faster_than_the_best_one(name: str) -> None:
                 assert gain / (step + further * (step - wait)) <= best * (1 + 1e-9)
     fastest = attainable.spreads(name, 8)[0]
     rates = splits.at(8).rates[0]
-    assert [splits.rate(fastest, epoch) for epoch in range(application.epochs)] == pytest.approx(
-        rates.tolist()
-    )
+    assert splits.rates(fastest) == pytest.approx(rates.tolist())
+    assert splits.rates((1, 3, 4)) == splits.rates((4, 1, 3))
 
 
 @pytest.mark.parametrize(
