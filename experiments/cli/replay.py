@@ -55,7 +55,7 @@ LATEST = 31_622_400
 REPLAY_BOUND = "replay-bound.json"
 
 #: From so many jobs on all replays are bounded in a process of its own, while a schedule is found
-#: and replayed.
+#: and replayed: from when all schedules are bounded.
 MEANWHILE = 30
 
 #: Part of the progress of `hindsight` that counts for the schedules, while that bound is proved
@@ -80,7 +80,7 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
     from goodalloc.experiments.hindsight.day_by_objective import day_by
     from goodalloc.experiments.hindsight.day_search import DaySearch
     from goodalloc.experiments.hindsight.job_weights import read_weights
-    from goodalloc.experiments.replay_bound.replay_bound import ReplayBound
+    from goodalloc.experiments.replay_bound.replay_bound import ReplayBound, prove_replays
 
     if (arguments.objective == "late-jobs") != (arguments.due is not None):
         raise ValueError("argument --due: expected with --objective late-jobs, and only with it.")
@@ -100,25 +100,31 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
         topology = read_wishes(arguments.tree, setting.cluster, names).topology
     check_kept(arguments.out, WRITTEN, arguments.workload, arguments.weights, arguments.tree)
     folder = make_folder(arguments.out)
-    search = DaySearch(arguments.price_interval, arguments.search_seed, arguments.steps)
-    look_back = partial(
-        day_by,
-        arguments.objective,
-        workload,
-        setting,
-        arguments.traces,
-        due=arguments.due,
-        weights=weights,
-        topology=topology,
-    )
+    averaged = arguments.objective in ("completion", "slowdown")
+    apart = averaged and len(workload) >= MEANWHILE and usable_cores() > 1
+    proved: Callable[[], dict[str, Any]] | None = None
+    part = BESIDE if apart else BEFORE if averaged else 1.0
     with ExitStack() as beside, progress_bar("hindsight", 100, quiet=arguments.json) as bar:
-        averaged = arguments.objective in ("completion", "slowdown")
-        report, part, proved = _percents(bar), BEFORE if averaged else 1.0, None
-        if averaged and len(workload) >= MEANWHILE and usable_cores() > 1:
-            quickly = partial(look_back, replace(search, steps=1))
-            prove = partial(_bound_on_replays, quickly, setting)
-            part, proved = BESIDE, beside.enter_context(meanwhile(prove, arguments.traces))
-        day = look_back(search, report=lambda share: report(part * share))
+        report = _percents(bar)
+
+        def bounded(problem: Any, bound: Any, certificate: dict[str, Any]) -> None:
+            nonlocal proved
+            if apart:
+                prove = partial(prove_replays, problem, bound, certificate, setting)
+                proved = beside.enter_context(meanwhile(prove, arguments.traces))
+
+        day = day_by(
+            arguments.objective,
+            workload,
+            setting,
+            arguments.traces,
+            DaySearch(arguments.price_interval, arguments.search_seed, arguments.steps),
+            due=arguments.due,
+            weights=weights,
+            topology=topology,
+            bounded=bounded,
+            report=lambda share: report(part * share),
+        )
         written, texts, data = day.write(folder, arguments.pictures), [day.text], day.data
         if isinstance(day, HindsightDay):
             replays = ReplayBound(
@@ -163,19 +169,6 @@ def _certificate(
         with suppress(ChildProcessError):  # as of one that was killed for its memory
             return proved()
     return bound_replays(day, setting, traces, report=report).certificate
-
-
-def _bound_on_replays(
-    look_back: Callable[[], Any], setting: Setting, traces: str | None
-) -> dict[str, Any]:
-    """Return the certificate of the bound on all replays of a day, in a process of its own.
-
-    The process looks back at the day itself, since the bound on schedules, from which that on
-    replays starts, leaves the other process only with a schedule.
-    """
-    from goodalloc.experiments.replay_bound.replay_bound import bound_replays
-
-    return bound_replays(look_back(), setting, traces).certificate
 
 
 def _percents(bar: Any) -> Callable[[float], None]:

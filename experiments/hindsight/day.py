@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from goodalloc.models.hindsight.offline_problem import OfflineProblem
     from goodalloc.solvers.hindsight.best_prices import HindsightBound
     from goodalloc.solvers.hindsight.schedule_search import HindsightSchedule
+
+#: Callback for a problem, a bound on all its schedules, and its certificate.
+Bounded: TypeAlias = "Callable[[OfflineProblem, HindsightBound, Document], None]"
 
 #: Most jobs each of which gets multipliers of its own, as every job is priced with those of all.
 MOST_FREE = 1000
@@ -216,6 +219,7 @@ def look_back(
     *,
     objective: Objective = COMPLETION,
     clock: float = 60.0,
+    bounded: Bounded = lambda *_: None,
     report: Callable[[float], None] = lambda _share: None,
 ) -> HindsightDay:
     """Bound all schedules of a problem, and find one.
@@ -230,6 +234,8 @@ def look_back(
         What its objective is called.
     clock
         Seconds between decisions of the schedule, besides those when a job begins or ends.
+    bounded
+        Callback for what is known before a schedule is searched.
     report
         Callback for the share that is done.
 
@@ -244,6 +250,7 @@ def look_back(
     if len(problem.jobs) <= MOST_FREE:
         bound = with_free_multipliers(problem, bound)
     certificate = bound_document(problem, bound)
+    bounded(problem, bound, certificate)
     schedule = find_schedule(
         problem,
         bound,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from goodalloc.data.workloads.workload import Submission
-    from goodalloc.experiments.hindsight.day import HindsightDay
+    from goodalloc.experiments.hindsight.day import Bounded, HindsightDay
     from goodalloc.experiments.hindsight.day_search import DaySearch
     from goodalloc.experiments.hindsight.deadline_day import DeadlineDay
     from goodalloc.experiments.replay.replay_conditions import Setting
@@ -48,6 +48,7 @@ def day_by(
     due: float | None = None,
     weights: Mapping[str, float] | None = None,
     topology: Topology | None = None,
+    bounded: Bounded = lambda *_: None,
     report: Callable[[float], None] = lambda _share: None,
 ) -> HindsightDay | DeadlineDay:
     """Bound all schedules of a workload, and find one; for averages also one that is replayed.
@@ -70,6 +71,8 @@ def day_by(
     topology
         Tree of the nodes, None for none. On a tree all is bounded by the speeds of the lowest
         levels with room (`goodalloc.data.applications.on_best_levels`), and nothing is replayed.
+    bounded
+        As in `look_back`; not for late jobs and the makespan.
     report
         Callback for the share that is done.
 
@@ -113,6 +116,7 @@ def day_by(
         search,
         objective=told,
         clock=clock,
+        bounded=bounded,
         report=lambda share: report((IDEAL_SHARE if topology is None else 1.0) * share),
     )
     if topology is not None:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from goodalloc.experiments.hindsight.day import HindsightDay
     from goodalloc.experiments.replay.replay_conditions import Setting
+    from goodalloc.models.hindsight.offline_problem import OfflineProblem
+    from goodalloc.solvers.hindsight.best_prices import HindsightBound
 
 
 class ReplayBound(NamedTuple):
@@ -74,9 +76,31 @@ def bound_replays(
     report
         Callback for the share of the search that is done; the proof takes about as long.
     """
-    rounds = rounds_of_replay(day.problem, applications_of(traces), setting)
-    prices = round_prices(day.problem, day.bound, rounds, report=report)
-    found = replay_bound_document(day.problem, day.bound, rounds, prices)
-    if found["bound"] < float(day.certificate["bound"]):  # by its prices it is no less
-        found = replay_bound_document(day.problem, day.bound, rounds)
+    found = prove_replays(day.problem, day.bound, day.certificate, setting, traces, report=report)
     return ReplayBound(day, found)
+
+
+def prove_replays(
+    problem: OfflineProblem,
+    bound: HindsightBound,
+    certificate: dict[str, Any],
+    setting: Setting,
+    traces: str | None = None,
+    *,
+    report: Callable[[float], None] = lambda _share: None,
+) -> dict[str, Any]:
+    """Return the certificate of a bound on all replays, by prices that are searched for it.
+
+    Parameters
+    ----------
+    problem, bound, certificate
+        An offline problem, a bound on all its schedules, and its certificate.
+    setting, traces, report
+        As in `bound_replays`.
+    """
+    rounds = rounds_of_replay(problem, applications_of(traces), setting)
+    prices = round_prices(problem, bound, rounds, report=report)
+    found = replay_bound_document(problem, bound, rounds, prices)
+    if found["bound"] < float(certificate["bound"]):  # by the prices of that bound it is no less
+        found = replay_bound_document(problem, bound, rounds)
+    return found

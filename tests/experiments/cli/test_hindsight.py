@@ -14,6 +14,7 @@ import pytest
 from goodalloc.experiments.cli import replay
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.replay_bound import replay_bound
+from goodalloc.experiments.support.workers import meanwhile
 from tests.support.few import few
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ def test_a_process_that_is_lost_leaves_its_work_to_the_other(
 ) -> None:
     """As one that is killed for its memory."""
     day, told = day_told
-    monkeypatch.setattr(replay, "_bound_on_replays", ended)
+    monkeypatch.setattr(replay, "meanwhile", lambda _function, item: meanwhile(ended, item))
     command = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS]
     assert told_of([*command, "--out", str(tmp_path)]) == told
 
@@ -185,7 +186,7 @@ def test_what_a_process_refuses_is_one_sentence(
     day: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without the traceback of the process."""
-    monkeypatch.setattr(replay, "_bound_on_replays", refused)
+    monkeypatch.setattr(replay, "meanwhile", lambda _function, item: meanwhile(refused, item))
     command = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS]
     assert main([*command, "--out", str(tmp_path)]) == 2
     assert capsys.readouterr().err.endswith("goodalloc: error: Edges: expected fewer.\n")
