@@ -54,8 +54,8 @@ LATEST = 31_622_400
 #: File of the certificate of a bound on all replays.
 REPLAY_BOUND = "replay-bound.json"
 
-#: From so many jobs on all replays are bounded in a process of its own, while a schedule is found
-#: and replayed: from when all schedules are bounded.
+#: Least number of jobs for which all replays are bounded in another process, which starts when the
+#: bound on schedules is found.
 MEANWHILE = 30
 
 #: Part of the progress of `hindsight` that counts for the schedules, while that bound is proved
@@ -102,16 +102,19 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
     folder = make_folder(arguments.out)
     averaged = arguments.objective in ("completion", "slowdown")
     apart = averaged and len(workload) >= MEANWHILE and usable_cores() > 1
-    proved: Callable[[], dict[str, Any]] | None = None
-    part = BESIDE if apart else BEFORE if averaged else 1.0
+    wait: Callable[[], dict[str, Any]] | None = None
+    part = 1.0
+    if averaged:
+        part = BESIDE if apart else BEFORE
     with ExitStack() as beside, progress_bar("hindsight", 100, quiet=arguments.json) as bar:
         report = _percents(bar)
 
-        def bounded(problem: Any, bound: Any, certificate: dict[str, Any]) -> None:
-            nonlocal proved
+        def bounded(problem: Any, bound: Any, proved: float) -> None:
+            nonlocal wait
             if apart:
-                prove = partial(prove_replays, problem, bound, certificate, setting)
-                proved = beside.enter_context(meanwhile(prove, arguments.traces))
+                prove = partial(prove_replays, problem, bound, proved, setting)
+                with suppress(OSError):  # no process can be started
+                    wait = beside.enter_context(meanwhile(prove, arguments.traces))
 
         day = day_by(
             arguments.objective,
@@ -133,7 +136,7 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
                     day,
                     setting,
                     arguments.traces,
-                    proved,
+                    wait,
                     report=lambda share: report(part + (1.0 - part) * share),
                 ),
             )
@@ -151,7 +154,7 @@ def _certificate(
     day: HindsightDay,
     setting: Setting,
     traces: str | None,
-    proved: Callable[[], dict[str, Any]] | None,
+    wait: Callable[[], dict[str, Any]] | None,
     report: Callable[[float], None],
 ) -> dict[str, Any]:
     """Return the certificate of the bound on all replays of a day.
@@ -160,14 +163,14 @@ def _certificate(
     ----------
     day, setting, traces, report
         As in `bound_replays`.
-    proved
+    wait
         Function that waits for the certificate of another process; None if there is none.
     """
     from goodalloc.experiments.replay_bound.replay_bound import bound_replays
 
-    if proved is not None:
+    if wait is not None:
         with suppress(ChildProcessError):  # as of one that was killed for its memory
-            return proved()
+            return wait()
     return bound_replays(day, setting, traces, report=report).certificate
 
 

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from goodalloc.solvers.hindsight.best_prices import HindsightBound
     from goodalloc.solvers.hindsight.schedule_search import HindsightSchedule
 
-#: Callback for a problem, a bound on all its schedules, and its certificate.
-Bounded: TypeAlias = "Callable[[OfflineProblem, HindsightBound, Document], None]"
+#: Callback for a problem, a bound on all its schedules, and the value that was proved by it.
+Bounded: TypeAlias = "Callable[[OfflineProblem, HindsightBound, float], None]"
 
 #: Most jobs each of which gets multipliers of its own, as every job is priced with those of all.
 MOST_FREE = 1000
@@ -235,7 +235,7 @@ def look_back(
     clock
         Seconds between decisions of the schedule, besides those when a job begins or ends.
     bounded
-        Callback for what is known before a schedule is searched.
+        Callback for the bound, before a schedule is searched.
     report
         Callback for the share that is done.
 
@@ -250,7 +250,8 @@ def look_back(
     if len(problem.jobs) <= MOST_FREE:
         bound = with_free_multipliers(problem, bound)
     certificate = bound_document(problem, bound)
-    bounded(problem, bound, certificate)
+    proved = float(certificate["bound"])
+    bounded(problem, bound, proved)
     schedule = find_schedule(
         problem,
         bound,
@@ -259,7 +260,7 @@ def look_back(
         stop=Stop(iterations=search.steps),
         report=lambda step, _: report(BOUND_SHARE + (1 - BOUND_SHARE) * step / search.steps),
     )
-    require_sound(problem, schedule, float(certificate["bound"]))
+    require_sound(problem, schedule, proved)
     return HindsightDay(problem, bound, certificate, schedule, objective=objective)
 
 

@@ -11,7 +11,7 @@ from goodalloc.experiments.hindsight.placements import MEASURED_NODES, Placement
 from goodalloc.experiments.replay.job_oracle import TrueOracle
 from goodalloc.experiments.replay.simulated_job import SimulatedJob, requested_split
 from goodalloc.experiments.replay.simulator import Simulator
-from goodalloc.models.goodput.statistical_efficiency import GradientStatistics, adascale_gain
+from goodalloc.models.goodput.statistical_efficiency import adascale_gain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,20 +71,18 @@ class BestSplits(Placements):
         """
         key = _alike(spread)
         if key not in self._rates:
-            application, rates = self._application, np.empty(self._application.epochs)
-            splits = [self.split(key, epoch) for epoch in range(rates.size)]
-            for atomic, further in set(splits):
-                step, synchronisation = application.step_times(key, atomic)
-                batch = sum(key) * atomic * (further + 1)
-                epochs = [epoch for epoch, own in enumerate(splits) if own == (atomic, further)]
-                gradient = GradientStatistics(
-                    *np.array([application.gradient_statistics(batch, epoch) for epoch in epochs]).T
-                )
-                gain = adascale_gain(gradient, float(application.batch.initial), batch)
-                seconds = step + further * (step - synchronisation)
-                rates[epochs] = gain / (seconds * application.slowdown)
-            self._rates[key] = rates.tolist()
+            self._rates[key] = [self._rate(key, q) for q in range(self._application.epochs)]
         return self._rates[key]
+
+    def _rate(self, spread: tuple[int, ...], epoch: int) -> float:
+        """Return the rate in an epoch."""
+        application, (atomic, further) = self._application, self.split(spread, epoch)
+        step, synchronisation = application.step_times(spread, atomic)
+        batch = sum(spread) * atomic * (further + 1)
+        gradient = application.gradient_statistics(batch, epoch)
+        gain = float(adascale_gain(gradient, float(application.batch.initial), batch))
+        seconds = step + further * (step - synchronisation)
+        return gain / (seconds * application.slowdown)
 
 
 def _alike(spread: Sequence[int]) -> tuple[int, ...]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from goodalloc.models.round.cluster import Cluster
     from goodalloc.models.support.array_types import Floats, Indices
 
-#: Most nodes of a placement that was measured for itself.
+#: Most nodes of a placement that counts as measured for itself: published ones have no more.
 MEASURED_NODES = 4
 
 

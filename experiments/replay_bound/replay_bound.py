@@ -76,14 +76,15 @@ def bound_replays(
     report
         Callback for the share of the search that is done; the proof takes about as long.
     """
-    found = prove_replays(day.problem, day.bound, day.certificate, setting, traces, report=report)
+    proved = float(day.certificate["bound"])
+    found = prove_replays(day.problem, day.bound, proved, setting, traces, report=report)
     return ReplayBound(day, found)
 
 
 def prove_replays(
     problem: OfflineProblem,
     bound: HindsightBound,
-    certificate: dict[str, Any],
+    proved: float,
     setting: Setting,
     traces: str | None = None,
     *,
@@ -93,14 +94,14 @@ def prove_replays(
 
     Parameters
     ----------
-    problem, bound, certificate
-        An offline problem, a bound on all its schedules, and its certificate.
+    problem, bound, proved
+        An offline problem, a bound on all its schedules, and the value that was proved by it.
     setting, traces, report
         As in `bound_replays`.
     """
     rounds = rounds_of_replay(problem, applications_of(traces), setting)
     prices = round_prices(problem, bound, rounds, report=report)
     found = replay_bound_document(problem, bound, rounds, prices)
-    if found["bound"] < float(certificate["bound"]):  # by the prices of that bound it is no less
+    if found["bound"] < proved:  # by the prices of that bound it is no less
         found = replay_bound_document(problem, bound, rounds)
     return found

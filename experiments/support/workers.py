@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast, get_args
 from urllib.parse import urlsplit
 
 from goodalloc.experiments.support.extras import require_extra
+from goodalloc.experiments.support.machine_description import usable_cores
 from goodalloc.experiments.support.process_identity import end_with
 from goodalloc.models.support.validation import require_choice, require_count
 
@@ -205,7 +206,7 @@ def meanwhile(function: Callable[[Item], Outcome], item: Item) -> Generator[Call
 def _employ(count: int) -> tuple[Connection, SpawnProcess]:
     """Start one of `count` processes, which share the cores; return the pipe to it as well."""
     context = multiprocessing.get_context("spawn")
-    cores = max((os.cpu_count() or 1) // count, 1)
+    cores = max(usable_cores() // count, 1)
     resource_tracker.ensure_running()  # its start would unblock interrupts
     with _uninterrupted(), _environment({name: str(cores) for name in THREADS}):
         ours, theirs = context.Pipe()

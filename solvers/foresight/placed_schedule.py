@@ -63,7 +63,8 @@ class TrueWork(NamedTuple):
 class _State:
     """State of a schedule after a round: jobs that came, those under way, completion times.
 
-    `settled` are the nodes of the last decision if nobody moved by it.
+    `settled` is the cluster on which the last decision left everybody in place; None once a job
+    came, ended or entered an epoch.
     """
 
     time: int
@@ -187,16 +188,17 @@ class PlacedScheduler:
             state.following += 1
             state.settled = None
         cluster = self.cluster_at(state.time)
-        # as long as jobs, nodes and what GPUs earn are those of a decision to stay, so is the next
-        if state.active and state.settled is not cluster:
-            moved = self._decide(state.active, state.time, cluster)
-            state.settled = None if moved else cluster
+        # the same jobs in the same epochs on the same nodes are decided as before: all stay
+        if state.active and state.settled != cluster:
+            changed = self._decide(state.active, state.time, cluster)
+            state.settled = None if changed else cluster
 
     def _decide(self, active: Sequence[_Running], time: int, cluster: Cluster) -> bool:
-        """Give the GPUs that are there to the active jobs; return whether one moves."""
+        """Give the GPUs that are there to the active jobs; return whether a number changes."""
         gpus, nodes = cluster.num_gpus, cluster.num_nodes
         for one in active:
-            if one.gpus and one.job.placement[-1][0] >= nodes:  # the last node is gone
+            # the last nodes of a cluster go first, and those of a placement ascend
+            if one.gpus and one.job.placement[-1][0] >= nodes:
                 one.hold(())
         earned = np.array([one.earned[: gpus + 1] for one in active])
         held = np.array([one.gpus for one in active])
@@ -222,7 +224,7 @@ class _Running:
         self.row, self.job, self._work = row, job, work
         self._rates, self._worth = rates, worth
         self.gpus, self._spread, self._delay, self._progress = 0, tuple[int, ...](), 0.0, 0.0
-        self._speeds: Sequence[float] = ()
+        self._speeds: Sequence[float] = ()  # on its placement, by epoch
         self._enter(0)
 
     def _enter(self, epoch: int) -> None:

@@ -69,14 +69,15 @@ def best_numbers(gain: Float[Floats, "jobs counts"]) -> Int[Indices, " jobs"]:
     [1, 1]
     """
     jobs, counts = gain.shape
-    # greatest gain of the jobs before each one by the GPUs that they share
+    # before[j, i]: greatest gain of the jobs before j on i GPUs together
     before = np.zeros((jobs, counts))
-    # the same of one job, behind that of fewer GPUs than none, and a view of it: in row k, column i
-    # that of i GPUs without k
+    # best: one of these rows, behind -inf for numbers below 0; rest[k, i]: its value of i - k GPUs,
+    # a view
     best = np.concatenate([np.full(counts - 1, -np.inf), np.zeros(counts)])
     step = best.itemsize
     rest = np.ndarray((counts, counts), float, best, (counts - 1) * step, (-step, step))
-    stops = (gain.argmax(axis=1) + 1).tolist()  # no job gets more than by itself
+    # no job gets more than it would alone: that gains nothing, and leaves less for the others
+    stops = (gain.argmax(axis=1) + 1).tolist()
     for row, stop in enumerate(stops[:-1]):
         total = rest[:stop] + gain[row, :stop, None]
         best[counts - 1 :] = np.maximum.reduce(total, out=before[row + 1])

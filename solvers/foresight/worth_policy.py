@@ -162,7 +162,7 @@ def place(
     spreads
         As in `WorthPolicy`.
     """
-    free = round_.cluster.node_gpus.astype(int).tolist()
+    free = round_.cluster.node_gpus.tolist()
     placements: dict[str, Placement] = {}
     new = []
     for job, before, now in zip(round_.jobs, held.tolist(), numbers.tolist(), strict=True):

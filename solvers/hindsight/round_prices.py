@@ -134,8 +134,10 @@ class _Programme(NamedTuple):
     ----------
     kind, gpus
         Row of the type and number of GPUs of every option.
-    kept, changed, begun
-        Rounds of jobs that keep their GPUs, change them, and are in their first round.
+    kept, changed
+        Rounds of jobs that keep their GPUs, and that change them.
+    begun
+        First rounds of jobs, from the first node alone.
     first
         First round of every job.
     weight
@@ -155,7 +157,7 @@ class _Programme(NamedTuple):
 
 
 class _Round(NamedTuple):
-    """Round from every node on every option, as in `rounds_with_restarts.py`, without corners.
+    """Round from each node on every option, as in `rounds_with_restarts.py`, without corners.
 
     Attributes
     ----------
@@ -192,9 +194,15 @@ def _programme_of(training: Training, jobs: list[OfflineJob], rounds: Rounds) ->
     waits = np.array([job.begin for job in jobs]) - rounds.seconds * first
     wait = float(np.clip(waits, lost, rounds.seconds).max())
     kept, changed, begun = (_Round.of(step(dead)) for dead in (0.0, lost, wait))
-    kind, gpus, begun = options.kind, options.gpus, begun.from_nothing
     return _Programme(
-        kind, gpus, kept, changed, begun, first, jobs[0].weight, float(rounds.seconds)
+        options.kind,
+        options.gpus,
+        kept,
+        changed,
+        begun.from_nothing,
+        first,
+        jobs[0].weight,
+        float(rounds.seconds),
     )
 
 

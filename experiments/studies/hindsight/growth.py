@@ -1,7 +1,8 @@
 """Time and memory of bound and schedule with hindsight, from hundreds of jobs to thousands.
 
 The first two rows are a day as `goodalloc hindsight` looks back at it, with prices of five minutes
-and of a round; in the others the traces grow. Jobs are those of the generator
+and of a round, with the schedule that is replayed and the bound on all replays; in the others the
+traces grow. Jobs are those of the generator
 (`data/workloads/generator.py`), days of it one after the other: each day has the published eight
 hours of submissions. The cluster has nodes in proportion to the jobs a day, so that it is as busy
 as the published one.
@@ -21,8 +22,10 @@ from goodalloc.data.workloads.generator import PUBLISHED_JOBS, draw_workload
 from goodalloc.experiments.hindsight.bound_file import bound_document
 from goodalloc.experiments.hindsight.day import MOST_FREE, require_sound
 from goodalloc.experiments.hindsight.day_search import USUAL_SEARCH
+from goodalloc.experiments.hindsight.placed_replay import replay_placed
 from goodalloc.experiments.hindsight.problem_of_replay import replayed_problem
 from goodalloc.experiments.replay.replay_conditions import Setting
+from goodalloc.experiments.replay_bound.replay_bound import prove_replays
 from goodalloc.experiments.reporting.axes import open_axes
 from goodalloc.experiments.reporting.plots import COLOURS, MARKERS
 from goodalloc.experiments.reporting.table_numbers import rounded
@@ -79,7 +82,10 @@ QUICK_SIZES = (Size(80, 1, 600.0), Size(160, 2, 600.0))
 
 
 class GrowthRow(NamedTuple):
-    """Bound and schedule of a trace, processor seconds of each part, and memory of the process."""
+    """Bound and schedule of a trace, processor seconds of each part, and memory of the process.
+
+    Those of the plan that is replayed and of the bound on all replays are 0 where traces grow.
+    """
 
     jobs: int
     days: int
@@ -94,6 +100,8 @@ class GrowthRow(NamedTuple):
     multipliers_seconds: float
     proof_seconds: float
     schedule_seconds: float
+    plan_seconds: float
+    replay_bound_seconds: float
     seconds: float
     peak_mebibytes: int
 
@@ -146,7 +154,8 @@ def growth_row(size: Size, seed: int) -> GrowthRow:
     moments = [time.process_time()]
     nodes = max(round(PUBLISHED_NODES * size.jobs / (size.days * PUBLISHED_JOBS)), 1)
     setting = Setting(Cluster.uniform(nodes, 4))
-    problem = replayed_problem(days_of_jobs(size, seed), profiled_applications(), setting)
+    workload, applications = days_of_jobs(size, seed), profiled_applications()
+    problem = replayed_problem(workload, applications, setting)
     moments.append(time.process_time())
     bound = hindsight_bound(problem, stages_to(size.interval))
     moments.append(time.process_time())
@@ -157,10 +166,14 @@ def growth_row(size: Size, seed: int) -> GrowthRow:
     moments.append(time.process_time())
     schedule = find_schedule(problem, bound, stop=Stop(iterations=size.steps))
     moments.append(time.process_time())
+    if size.steps == USUAL_SEARCH.steps:
+        replay_placed(problem, schedule, workload, applications, setting)
+        moments.append(time.process_time())
+        prove_replays(problem, bound, proved, setting)
+        moments.append(time.process_time())
     require_sound(problem, schedule, proved)
-    rates, bounding, free, proof, search = (
-        rounded(end - begin, 3) for begin, end in itertools.pairwise(moments)
-    )
+    spent = [rounded(end - begin, 3) for begin, end in itertools.pairwise(moments)]
+    rates, bounding, free, proof, search, plan, replays = *spent, *[0.0] * (7 - len(spent))
     return GrowthRow(
         jobs=size.jobs,
         days=size.days,
@@ -175,6 +188,8 @@ def growth_row(size: Size, seed: int) -> GrowthRow:
         multipliers_seconds=free,
         proof_seconds=proof,
         schedule_seconds=search,
+        plan_seconds=plan,
+        replay_bound_seconds=replays,
         seconds=rounded(moments[-1] - moments[0], 3),
         peak_mebibytes=peak_mebibytes(),
     )

@@ -7,6 +7,7 @@ import io
 import json
 import os
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pandas as pd
 import pytest
@@ -18,6 +19,7 @@ from goodalloc.experiments.support.workers import meanwhile
 from tests.support.few import few
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 JOBS = """\
@@ -176,9 +178,29 @@ def test_a_process_that_is_lost_leaves_its_work_to_the_other(
 ) -> None:
     """As one that is killed for its memory."""
     day, told = day_told
-    monkeypatch.setattr(replay, "meanwhile", lambda _function, item: meanwhile(ended, item))
+    begun: list[str | None] = []
+
+    def lost(_function: object, traces: str | None) -> AbstractContextManager[object]:
+        begun.append(traces)
+        return meanwhile(ended, traces)
+
+    monkeypatch.setattr(replay, "meanwhile", lost)
     command = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS]
     assert told_of([*command, "--out", str(tmp_path)]) == told
+    assert begun == [None]
+
+
+@pytest.mark.usefixtures("two_processes")
+def test_where_no_process_can_be_started_all_is_done_in_this_one(
+    day_told: tuple[Path, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for want of memory."""
+    day, told = day_told
+    refusal = mock.Mock(side_effect=OSError("Cannot allocate memory"))
+    monkeypatch.setattr(replay, "meanwhile", refusal)
+    command = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS]
+    assert told_of([*command, "--out", str(tmp_path)]) == told
+    refusal.assert_called_once()
 
 
 @pytest.mark.usefixtures("two_processes")

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from goodalloc.experiments.cli.main import main
-from goodalloc.experiments.hindsight.day_search import USUAL_SEARCH
+from goodalloc.experiments.hindsight.day_search import USUAL_SEARCH, DaySearch
 from goodalloc.experiments.studies.hindsight import growth
 from goodalloc.experiments.studies.hindsight.growth import (
     DAY,
@@ -39,10 +39,19 @@ def test_a_row_has_a_bound_below_its_schedule() -> None:
     assert 0.4 < row.bound_over_schedule <= 1.0
     assert row.bound_s <= row.schedule_s
     assert (row.jobs, row.days, row.gpus) == (6, 2, 4)
-    assert min(row[8:14]) > 0.0
-    assert sum(row[8:13]) == pytest.approx(row.seconds, abs=0.01)
+    assert min(row[8:13]) > 0.0
+    assert (row.plan_seconds, row.replay_bound_seconds) == (0.0, 0.0)
+    assert sum(row[8:15]) == pytest.approx(row.seconds, abs=0.01)
     assert 50 < row.peak_mebibytes < 10_000
     assert len(plot_growth([row, row._replace(jobs=12)]).axes) == 2
+
+
+def test_a_day_of_as_many_steps_as_usual_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the bound on all replays is timed, too."""
+    monkeypatch.setattr(growth, "USUAL_SEARCH", DaySearch(steps=2))
+    row = growth_row(Size(6, 2, 1200.0, steps=2), seed=0)
+    assert min(row.plan_seconds, row.replay_bound_seconds) > 0.0
+    assert sum(row[8:15]) == pytest.approx(row.seconds, abs=0.01)
 
 
 def test_a_day_is_timed_as_it_is_looked_back_at_and_traces_grow_to_a_week() -> None:
