@@ -250,12 +250,8 @@ OTHERS: Mapping[str, Entry] = {
         clocked=(
             "rates_seconds",
             "bound_seconds",
-            "multipliers_seconds",
             "proof_seconds",
             "schedule_seconds",
-            "plan_seconds",
-            "replay_bound_seconds",
-            "seconds",
             "peak_mebibytes",
         ),
     ),
