@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from goodalloc.data.workloads.workload import Submission
     from goodalloc.experiments.hindsight import HindsightDay
+    from goodalloc.experiments.replay_bound.replay_bound import ReplayBound
     from goodalloc.experiments.support.tasks import Task
     from goodalloc.experiments.support.workers import Workers
 
@@ -80,7 +81,7 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
     from goodalloc.experiments.hindsight.day_by_objective import day_by
     from goodalloc.experiments.hindsight.day_search import DaySearch
     from goodalloc.experiments.hindsight.job_weights import read_weights
-    from goodalloc.experiments.replay_bound.replay_bound import ReplayBound, prove_replays
+    from goodalloc.experiments.replay_bound.replay_bound import prove_replays
 
     if (arguments.objective == "late-jobs") != (arguments.due is not None):
         raise ValueError("argument --due: expected with --objective late-jobs, and only with it.")
@@ -130,15 +131,12 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
         )
         written, texts, data = day.write(folder, arguments.pictures), [day.text], day.data
         if isinstance(day, HindsightDay):
-            replays = ReplayBound(
+            replays = _replays(
                 day,
-                _certificate(
-                    day,
-                    setting,
-                    arguments.traces,
-                    wait,
-                    report=lambda share: report(part + (1.0 - part) * share),
-                ),
+                setting,
+                arguments.traces,
+                wait,
+                report=lambda share: report(part + (1.0 - part) * share),
             )
             write_atomically(folder / REPLAY_BOUND, dump(replays.certificate) + "\n")
             written, texts = (*written, REPLAY_BOUND), [*texts, replays.text]
@@ -150,14 +148,14 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
     return Output("\n\n".join(texts), data)
 
 
-def _certificate(
+def _replays(
     day: HindsightDay,
     setting: Setting,
     traces: str | None,
     wait: Callable[[], dict[str, Any]] | None,
     report: Callable[[float], None],
-) -> dict[str, Any]:
-    """Return the certificate of the bound on all replays of a day.
+) -> ReplayBound:
+    """Return the bound on all replays of a day.
 
     Parameters
     ----------
@@ -166,12 +164,12 @@ def _certificate(
     wait
         Function that waits for the certificate of another process; None if there is none.
     """
-    from goodalloc.experiments.replay_bound.replay_bound import bound_replays
+    from goodalloc.experiments.replay_bound.replay_bound import ReplayBound, bound_replays
 
     if wait is not None:
         with suppress(ChildProcessError):  # as of one that was killed for its memory
-            return wait()
-    return bound_replays(day, setting, traces, report=report).certificate
+            return ReplayBound(day, wait())
+    return bound_replays(day, setting, traces, report=report)
 
 
 def _percents(bar: Any) -> Callable[[float], None]:
