@@ -177,7 +177,7 @@ class _Round(NamedTuple):
     @classmethod
     def of(cls, step: RoundStep) -> _Round:
         """Return the round of a step."""
-        return cls(step.part, step.share, step.left + step.dead, step.ends)
+        return cls(step.part, step.share, step.holds, step.ends)
 
     @property
     def from_nothing(self) -> _Round:

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
     from jaxtyping import Float, Int
 
@@ -48,6 +48,9 @@ SPACING, NODES = 4.0, 200
 
 #: Part of its greatest rate with which a phase advances where it cannot run: a bound still.
 SLOWEST = 1e-6
+
+#: Most pairs of an option and a node whose costs are worked out together: they fit in a cache.
+CELLS = 16_000
 
 #: Part of a part within which a corner before a node is at the node.
 NEAR = 1e-9
@@ -99,12 +102,11 @@ def round_job_bounds(
             continue
         options = RoundOptions.of(training)
         nodes = nodes_of(training, parts_of(training, spacing))
-        step = partial(RoundStep.of, options, nodes, rounds.seconds)
         weights = np.array([problem.jobs[row].weight for row in rows.tolist()])
         for weight in np.unique(weights).tolist():
             own = rows[weights == weight]
             jobs = [problem.jobs[row] for row in own.tolist()]
-            values = _programme(options, step, least, rounds, jobs)
+            values = _programme(options, nodes, least, rounds, jobs)
             found[own] = np.maximum(found[own], values)
     return found
 
@@ -173,35 +175,38 @@ class RoundStep(NamedTuple):
 
     Attributes
     ----------
-    seconds, dead
-        Its seconds, and those of them without training.
+    seconds
+        Its seconds.
     part, share
         Where it leads: the part, flat over the options, and how much of it is done.
-    left
-        Seconds of training until the end of the job.
+    holds
+        Seconds for which GPUs are held until the end of the job.
     ends
         Whether that is in this round.
-    start, inside, target
-        Corners: flat part in which one begins, how far in it, and flat node to which it leads.
+    ended
+        Rows and columns of these.
+    behind, remains, target
+        Corners: flat node behind the part in which one begins, how much of that part remains
+        there, and flat node to which it leads.
     runs, parts
         First corners of those that begin in the same part, and these parts.
     """
 
     seconds: float
-    dead: float
     part: Int[Indices, "options nodes"]
     share: Float[Floats, "options nodes"]
-    left: Float[Floats, "options nodes"]
+    holds: Float[Floats, "options nodes"]
     ends: Flags
-    start: Int[Indices, " corners"]
-    inside: Float[Floats, " corners"]
+    ended: tuple[Int[Indices, " ended"], ...]
+    behind: Int[Indices, " corners"]
+    remains: Float[Floats, " corners"]
     target: Int[Indices, " corners"]
     runs: Int[Indices, " starts"]
     parts: Int[Indices, " starts"]
 
     @classmethod
     def of(cls, options: RoundOptions, nodes: _Nodes, seconds: float, dead: float) -> RoundStep:
-        """Return a round of so many seconds."""
+        """Return a round of so many seconds, with so many first ones without training."""
         number, trains = nodes.length.size + 1, seconds - dead
         part, share, left, corners = [], [], [], []
         for row, rates in enumerate(options.rates):
@@ -219,16 +224,16 @@ class RoundStep(NamedTuple):
             corners.append([each[apart] for each in own])
         start, inside, target = (np.concatenate(own) for own in zip(*corners, strict=True))
         runs = np.flatnonzero(np.diff(start, prepend=-1))
-        seconds_left = np.stack(left)
+        ends = np.stack(left) <= trains
         return cls(
             seconds,
-            dead,
             np.stack(part),
             np.stack(share),
-            seconds_left,
-            seconds_left <= trains,
-            start,
-            inside,
+            np.stack(left) + dead,
+            ends,
+            np.nonzero(ends),
+            start + 1,
+            1.0 - inside,
             target,
             runs,
             start[runs],
@@ -244,24 +249,24 @@ class RoundStep(NamedTuple):
         after
             Least costs at its end.
         paid
-            Cost of a second of GPUs on every option; shape (options, 1).
+            Cost of a second of GPUs on every option.
         time
             Seconds at which it begins.
         weight
             Weight of the job.
         """
-        flat = after.ravel()
-        here = flat[self.part]
-        here = here + (flat[np.minimum(self.part + 1, flat.size - 1)] - here) * self.share
-        ended = (weight + paid) * (self.left + self.dead) + weight * time
-        found = np.where(self.ends, ended, here + self.seconds * paid)
-        if self.start.size:
+        flat, charge = after.ravel(), self.seconds * paid[:, None]
+        found = flat.take(self.part)
+        found += (flat[1:].take(self.part) - found) * self.share
+        found += charge
+        found[self.ended] = (weight + paid)[self.ended[0]] * self.holds[self.ended] + weight * time
+        if self.target.size:
             values = found.ravel()
-            behind = values[self.start + 1]
-            true = (after + self.seconds * paid).ravel()[self.target]
-            below = behind + (true - behind) / (1.0 - self.inside)
+            behind = values.take(self.behind)
+            true = (after + charge).ravel().take(self.target)
+            below = behind + (true - behind) / self.remains
             lowest = np.minimum.reduceat(below, self.runs)
-            values[self.parts] = np.minimum(values[self.parts], lowest)
+            values[self.parts] = np.minimum(values.take(self.parts), lowest)
         return found
 
 
@@ -281,9 +286,43 @@ def _least_prices(bound: HindsightBound, seconds: float) -> Float[Floats, "round
     return least
 
 
+class _Group(NamedTuple):
+    """Some options of a training with their rounds.
+
+    Attributes
+    ----------
+    kind, gpus
+        As in `RoundOptions`.
+    kept, changed
+        Rounds of jobs that keep their GPUs, and that change them.
+    begun
+        First rounds of jobs by the seconds without training.
+    """
+
+    kind: Int[Indices, " options"]
+    gpus: Float[Floats, " options"]
+    kept: RoundStep
+    changed: RoundStep
+    begun: Mapping[float, RoundStep]
+
+    @classmethod
+    def all_of(
+        cls, options: RoundOptions, nodes: _Nodes, seconds: float, lost: float, waits: Floats
+    ) -> list[_Group]:
+        """Return the options in groups of `CELLS` at most, or of one option."""
+        size = max(CELLS // (nodes.length.size + 1), 1)
+        groups = []
+        for begin in range(0, options.gpus.size, size):
+            own = RoundOptions(*(each[begin : begin + size] for each in options))
+            step = partial(RoundStep.of, own, nodes, seconds)
+            begun = {wait: step(wait) for wait in np.unique(waits).tolist()}
+            groups.append(cls(own.kind, own.gpus, step(0.0), step(lost), begun))
+        return groups
+
+
 def _programme(
     options: RoundOptions,
-    step: Callable[[float], RoundStep],
+    nodes: _Nodes,
     prices: Float[Floats, "rounds types"],
     rounds: Rounds,
     jobs: Sequence[OfflineJob],
@@ -294,8 +333,8 @@ def _programme(
     ----------
     options
         Types and numbers of GPUs.
-    step
-        Round by its seconds without training.
+    nodes
+        Nodes of progress.
     prices
         Least prices of every round.
     rounds
@@ -303,21 +342,29 @@ def _programme(
     jobs
         The jobs.
     """
-    kept, changed = step(0.0), step(rounds.lost(jobs[0].training))
     weight, first = jobs[0].weight, np.array([rounds.first(job) for job in jobs])
+    lost = rounds.lost(jobs[0].training)
     waits = np.array([job.begin for job in jobs]) - rounds.seconds * first
-    waits = np.clip(waits, changed.dead, rounds.seconds)
-    begun = {wait: step(wait) for wait in np.unique(waits).tolist()}
+    waits = np.clip(waits, lost, rounds.seconds)
     number = len(prices)
-    on = np.full(kept.part.shape, weight * rounds.seconds * number)
-    off = on[0]
-    values = np.array([weight * rounds.seconds * number] * len(jobs))
+    groups = _Group.all_of(options, nodes, rounds.seconds, lost, waits)
+    end = weight * rounds.seconds * number
+    on = [np.full(group.kept.part.shape, end) for group in groups]
+    off = on[0][0]
+    values = np.full(len(jobs), end)
     for index in range(number - 1, int(first.min()) - 1, -1):
-        time = rounds.seconds * index
-        paid = (prices[index][options.kind] * options.gpus)[:, None]
-        for wait in np.unique(waits[first == index]).tolist():
-            begins = begun[wait].before(on, paid, time, weight)[:, 0].min()
-            values[(first == index) & (waits == wait)] = min(begins, off[0])
-        off = np.minimum(changed.before(on, paid, time, weight).min(axis=0), off)
-        on = np.minimum(kept.before(on, paid, time, weight), off)
+        time, then = rounds.seconds * index, off
+        coming = first == index
+        begins = dict.fromkeys(np.unique(waits[coming]).tolist(), float(off[0]))
+        for place, group in enumerate(groups):
+            after, paid = on[place], prices[index][group.kind] * group.gpus
+            for wait, least in begins.items():
+                own = group.begun[wait].before(after, paid, time, weight)
+                begins[wait] = min(least, float(own[:, 0].min()))
+            then = np.minimum(group.changed.before(after, paid, time, weight).min(axis=0), then)
+            on[place] = group.kept.before(after, paid, time, weight)
+        for wait, least in begins.items():
+            values[coming & (waits == wait)] = least
+        off = then
+        on = [np.minimum(after, off, out=after) for after in on]
     return values - weight * np.array([job.release for job in jobs])

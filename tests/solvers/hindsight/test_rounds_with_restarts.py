@@ -9,6 +9,7 @@ import pytest
 
 from goodalloc.models.hindsight.offline_problem import OfflineJob
 from goodalloc.models.hindsight.rounds import Rounds
+from goodalloc.solvers.hindsight import rounds_with_restarts
 from goodalloc.solvers.hindsight.rounds_with_restarts import round_job_bounds
 from tests.support.hindsight.lone_rounds import ROUND, cheapest_by_enumeration, drawn_in_rounds
 
@@ -47,6 +48,18 @@ def test_the_bound_is_close_to_the_cheapest_schedule() -> None:
     found = [share for seed in range(100, 120) for share in shares(seed, 0.5, late=0.0)]
     assert np.mean(found) > 0.998
     assert min(found) > 0.98
+
+
+def test_options_in_small_groups_give_the_same_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the last bit: the least of all options is that of the groups."""
+    for seed in range(6):
+        problem, bound, rounds = drawn_in_rounds(seed)
+        together = round_job_bounds(problem, bound, rounds, spacing=0.5)
+        for cells in (1, 500):
+            monkeypatch.setattr(rounds_with_restarts, "CELLS", cells)
+            apart = round_job_bounds(problem, bound, rounds, spacing=0.5)
+            assert apart.tolist() == together.tolist()
+        monkeypatch.undo()
 
 
 def test_a_restart_makes_the_bound_greater() -> None:
