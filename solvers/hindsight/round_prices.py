@@ -7,13 +7,16 @@ the prices, and its gradient is the GPUs that the cheapest schedules take less t
 
 The search evaluates the programmes on a coarse grid of progress, with lines between the nodes that
 may be a little above the true costs, and only with numbers of GPUs that are a corner of some
-phase's speedup. Nothing of that is in the bound: any prices prove one. A programme and its gradient
-are compiled by JAX, on the device that it finds, in double precision.
+phase's speedup. Nothing of that is in the bound: any prices prove one.
+
+A programme is solved backwards in time. Its gradient follows the decisions forwards, from the first
+round of every job, and adds up the GPU seconds on the way: an automatic derivative would evaluate
+every round again. Both are compiled by JAX, on the device that it finds, in double precision.
 """
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import cache, partial, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -138,6 +141,8 @@ class _Programme(NamedTuple):
         Rounds of jobs that keep their GPUs, and that change them.
     begun
         First rounds of jobs, from the first node alone.
+    kept_origins, changed_origins
+        See `_Round.origins`.
     first
         First round of every job.
     weight
@@ -151,6 +156,8 @@ class _Programme(NamedTuple):
     kept: _Round
     changed: _Round
     begun: _Round
+    kept_origins: Int[Indices, "most nodes"]
+    changed_origins: Int[Indices, "most nodes"]
     first: Int[Indices, " jobs"]
     weight: float
     seconds: float
@@ -177,12 +184,46 @@ class _Round(NamedTuple):
     @classmethod
     def of(cls, step: RoundStep) -> _Round:
         """Return the round of a step."""
-        return cls(step.part, step.share, step.holds, step.ends)
+        return cls(step.part.astype(np.int32), step.share, step.holds, step.ends)
 
     @property
     def from_nothing(self) -> _Round:
         """The round from the first node alone, at which a job begins."""
         return _Round(self.part[:, :1], self.share[:, :1], self.holds[:, :1], self.ends[:, :1])
+
+    @property
+    def origins(self) -> Int[Indices, "most nodes"]:
+        """Flat nodes from which jobs reach the part behind each flat node; filled up with none."""
+        from_there = np.flatnonzero(~self.ends.ravel())
+        order = from_there[np.argsort(self.part.ravel()[from_there], kind="stable")]
+        reached = self.part.ravel()[order]
+        place = np.arange(order.size) - np.searchsorted(reached, reached)
+        origins = np.full((place.max(initial=0) + 1, self.part.size), self.part.size, np.int32)
+        origins[place, reached] = order
+        return origins
+
+
+class _Decisions(NamedTuple):
+    """What the cheapest schedules do in a round, in arrays of JAX.
+
+    Attributes
+    ----------
+    keeps
+        Whether a job keeps its GPUs; shape (options, nodes).
+    rests
+        Share of the jobs without GPUs or with others that have none: 1, 0, or 1/2 where that costs
+        the same; shape (nodes,).
+    option
+        Option to which the others change; shape (nodes,).
+    waits, first
+        Whether a job that comes has no GPUs, and else the option on which it begins.
+    """
+
+    keeps: Any
+    rests: Any
+    option: Any
+    waits: Any
+    first: Any
 
 
 def _programme_of(training: Training, jobs: list[OfflineJob], rounds: Rounds) -> _Programme:
@@ -200,6 +241,8 @@ def _programme_of(training: Training, jobs: list[OfflineJob], rounds: Rounds) ->
         kept,
         changed,
         begun.from_nothing,
+        kept.origins,
+        changed.origins,
         first,
         jobs[0].weight,
         float(rounds.seconds),
@@ -230,25 +273,81 @@ def _compiled() -> Callable[..., Any]:
     import jax
     import jax.numpy as jnp
 
+    def taken(values: Any, places: Any) -> Any:
+        return values.at[places].get(mode="promise_in_bounds")
+
     def before(one: _Round, after: Any, paid: Any, time: Any, told: _Programme) -> Any:
-        flat = after.ravel()
-        here, behind = flat[one.part], flat[jnp.minimum(one.part + 1, flat.size - 1)]
+        here, behind = taken(after.ravel(), one.part), taken(after.ravel(), one.part + 1)
         costs = here + (behind - here) * one.share + told.seconds * paid
         return jnp.where(one.ends, (told.weight + paid) * one.holds + told.weight * time, costs)
 
-    def total(prices: Any, told: _Programme, starts: Any) -> Any:
-        @jax.checkpoint  # keeps the costs of every round alone for the gradient
+    def decided(prices: Any, told: _Programme, starts: Any) -> tuple[Any, _Decisions]:
+        """Return the least costs of jobs that begin in each round, and the decisions, backwards."""
+        options = jnp.arange(len(told.gpus), dtype=float)[:, None]
+
         def round_before(costs: Any, given: Any) -> Any:
             (on, off), (price, time) = costs, given
             paid = (price[told.kind] * told.gpus)[:, None]
-            begins = jnp.minimum(before(told.begun, on, paid, time, told).min(), off[0])
-            off = jnp.minimum(before(told.changed, on, paid, time, told).min(axis=0), off)
-            on = jnp.minimum(before(told.kept, on, paid, time, told), off)
-            return (on, off), begins
+            begun = before(told.begun, on, paid, time, told)[:, 0]
+            changed = before(told.changed, on, paid, time, told)
+            kept = before(told.kept, on, paid, time, told)
+            first, least = begun.min(), changed.min(axis=0)
+            # the first of the cheapest options; argmin takes longer
+            option = jnp.where(changed == least, options, jnp.inf).min(axis=0).astype(jnp.int32)
+            then = jnp.minimum(least, off)
+            rests = jnp.where(off == least, 0.5, jnp.where(off < least, 1.0, 0.0))
+            made = _Decisions(kept < then, rests, option, off[0] < first, begun.argmin())
+            return (jnp.minimum(kept, then), then), (jnp.minimum(first, off[0]), made)
 
         shape, end = told.kept.part.shape, told.weight * told.seconds * len(starts)
         last = jnp.full(shape, end), jnp.full(shape[1], end)
-        _, begins = jax.lax.scan(round_before, last, (prices[::-1], starts[::-1]))
-        return begins[::-1][told.first].sum()
+        return jax.lax.scan(round_before, last, (prices, starts), reverse=True)[1]
 
-    return jax.jit(jax.value_and_grad(total))
+    def led(one: _Round, origins: Any, jobs: Any) -> tuple[Any, Any, Any]:
+        """Return where jobs are after a round, and the seconds of ended and of other ones."""
+        on = jnp.where(one.ends, 0.0, jobs)
+        far = on * one.share
+
+        def arrived(gone: Any) -> Any:
+            each = (
+                jnp.where(rows < gone.size, taken(gone, jnp.minimum(rows, gone.size - 1)), 0.0)
+                for rows in origins
+            )
+            return reduce(jnp.add, each)
+
+        behind = jnp.pad(arrived(far.ravel()), (1, 0))[:-1]
+        held = (jnp.where(one.ends, jobs, 0.0) * one.holds).sum(axis=1)
+        return behind + arrived((on - far).ravel()), held, on.sum(axis=1)
+
+    def used(told: _Programme, made: _Decisions, begin: Any) -> Any:
+        """Return the GPU seconds of every option in each round, by the jobs that begin in it."""
+        shape = told.kept.part.shape
+        options = jnp.arange(shape[0])
+
+        def round_after(jobs: Any, given: Any) -> Any:
+            (on, off), (made, new) = jobs, given
+            off = off + jnp.where(made.keeps, 0.0, on).sum(axis=0)
+            changing = jnp.where(options[:, None] == made.option, off * (1.0 - made.rests), 0.0)
+            kept, ended, went = led(told.kept, told.kept_origins, jnp.where(made.keeps, on, 0.0))
+            changed, changed_ended, changed_went = led(told.changed, told.changed_origins, changing)
+            seconds = ended + told.seconds * went + changed_ended + told.seconds * changed_went
+            begun = jnp.where(made.waits | (options != made.first), 0.0, new)
+            ends, part = told.begun.ends[:, 0], told.begun.part[:, 0]
+            seconds += jnp.where(ends, told.begun.holds[:, 0], told.seconds) * begun
+            begun = jnp.where(ends, 0.0, begun)
+            far = begun * told.begun.share[:, 0]
+            on = (kept + changed).at[part].add(begun - far).at[part + 1].add(far).reshape(shape)
+            off = (off * made.rests).at[0].add(jnp.where(made.waits, new, 0.0))
+            return (on, off), seconds * told.gpus
+
+        none = jnp.zeros(shape), jnp.zeros(shape[1])
+        return jax.lax.scan(round_after, none, (made, begin))[1]
+
+    def cost_and_slope(prices: Any, told: _Programme, starts: Any) -> tuple[Any, Any]:
+        begins, made = decided(prices, told, starts)
+        begin = jnp.zeros(len(starts)).at[told.first].add(1.0)
+        by_option = used(told, made, begin)
+        slope = jnp.zeros_like(prices).at[:, told.kind].add(by_option)
+        return begins[told.first].sum(), slope
+
+    return jax.jit(cost_and_slope)

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from goodalloc.models.hindsight.offline_problem import OfflineJob
+from goodalloc.models.hindsight.offline_problem import OfflineJob, Training
 from goodalloc.models.hindsight.rounds import Rounds
 from goodalloc.solvers.hindsight.best_prices import hindsight_bound, stages_to
 from goodalloc.solvers.hindsight.round_prices import (
@@ -75,6 +75,27 @@ def test_the_gradient_is_that_of_the_cost(seed: int) -> None:
                 ends.append(float(_compiled()(moved, programme, starts)[0]))
             difference = (ends[1] - ends[0]) / (2 * step)
             assert float(slope[row, 0]) == pytest.approx(difference, rel=1e-4, abs=1e-4)
+
+
+def test_the_gradient_is_the_automatic_derivative() -> None:
+    """On random prices, under which jobs wait, change, begin together and end in many rounds."""
+    generator = np.random.default_rng(7)
+    work = generator.uniform(200.0, 900.0, 3)
+    speedup = np.array([1.0, 1.8, 2.4, 3.1]) * generator.uniform(0.8, 1.2, (2, 3, 1))
+    training = Training("one", work, np.array([1.0, 2.0, 3.0, 4.0]), speedup)
+    jobs = [
+        OfflineJob(f"{place}", "one", float(release), float(release) + 7.0, 2.0)
+        for place, release in enumerate(generator.integers(0, 1500, 12) // 300 * 300)
+    ]
+    programme = _programme_of(training, jobs, Rounds(60.0, {"one": 20.0}))
+    starts = 60.0 * np.arange(120)
+    with jax.enable_x64(True):
+        for _ in range(5):
+            prices = generator.uniform(0.0, 3.0, (120, 2)).round(1)
+            automatic = jax.grad(lambda one: _compiled()(one, programme, starts)[0])(prices)
+            _, slope = _compiled()(prices, programme, starts)
+            assert (np.asarray(slope) > 0.0).sum() > 10
+            assert np.allclose(slope, automatic, rtol=1e-12, atol=1e-9)
 
 
 def test_options_below_a_line_between_others_are_left_out() -> None:
