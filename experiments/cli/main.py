@@ -1,4 +1,8 @@
-"""Entry point of the command line `goodalloc`, the only module that prints."""
+"""Entry point of the command line `goodalloc`, the only module that prints.
+
+What takes time to import is imported by the functions, so that an interrupt on the way is told in a
+sentence, too.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,9 @@ import sys
 import traceback
 from typing import TYPE_CHECKING
 
-from goodalloc.experiments.cli.arguments import build_parser as build_parser
 from goodalloc.experiments.cli.output import BAD_INPUT, FAILED, INTERRUPTED
 from goodalloc.experiments.support.compiled import compilation_cache
 from goodalloc.models.support.error_origin import described
-from goodalloc.models.support.validation import literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,6 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sentence = str(interrupt) or "interrupted before anything was found."
         return _complain(sentence, INTERRUPTED)
     except SystemExit as ended:  # a solver or policy of the user's
+        from goodalloc.models.support.validation import literal
+
         code = f"exit code {literal(ended.code)}"
         return _complain(f"the given code ended the program ({code}); expected a result.", FAILED)
     except BrokenPipeError:
@@ -60,6 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
+    from goodalloc.experiments.cli.arguments import build_parser
+
     parser = build_parser()
     try:
         words = _joined(sys.argv[1:] if argv is None else argv)

@@ -378,6 +378,26 @@ assert time.process_time() < 3, time.process_time()
     assert done.returncode == 0, done.stderr
 
 
+def test_an_interrupt_while_modules_are_loaded_is_told_in_a_sentence(
+    run_python: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    """As one while a command works: exit code 130, and no traceback."""
+    program = """
+import sys
+from importlib.abc import MetaPathFinder
+from goodalloc.experiments.cli.main import main
+class Interrupting(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupting())
+sys.exit(main(["solve", "tiny-cold"]))
+"""
+    done = run_python("-c", program, cwd=tmp_path)
+    assert done.returncode == 130
+    assert done.stderr == "goodalloc: error: interrupted before anything was found.\n"
+
+
 def test_every_benchmark_name_is_an_instance_for_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
