@@ -169,7 +169,7 @@ class _Round(NamedTuple):
     Attributes
     ----------
     part, share
-        Where it leads: the part, flat over the options, and how much of it is done.
+        Where it leads: the part, flat over the options (as int32), and how much of it is done.
     holds
         Seconds for which GPUs are held until the end of the job.
     ends
@@ -193,7 +193,10 @@ class _Round(NamedTuple):
 
     @property
     def origins(self) -> Int[Indices, "most nodes"]:
-        """Flat nodes from which jobs reach the part behind each flat node; filled up with none."""
+        """Flat nodes whose jobs arrive in the part that begins at each flat node, as int32.
+
+        A row for each of them; the number of nodes where there are no more.
+        """
         from_there = np.flatnonzero(~self.ends.ravel())
         order = from_there[np.argsort(self.part.ravel()[from_there], kind="stable")]
         reached = self.part.ravel()[order]
@@ -211,12 +214,13 @@ class _Decisions(NamedTuple):
     keeps
         Whether a job keeps its GPUs; shape (options, nodes).
     rests
-        Share of the jobs without GPUs or with others that have none: 1, 0, or 1/2 where that costs
-        the same; shape (nodes,).
+        Share of the jobs that do not keep GPUs and have none in this round; shape (nodes,).
     option
-        Option to which the others change; shape (nodes,).
-    waits, first
-        Whether a job that comes has no GPUs, and else the option on which it begins.
+        Option to which the others of these change; shape (nodes,).
+    waits
+        Whether a job that comes has no GPUs in this round.
+    first
+        Option on which it begins if it has.
     """
 
     keeps: Any
@@ -273,6 +277,8 @@ def _compiled() -> Callable[..., Any]:
     import jax
     import jax.numpy as jnp
 
+    barrier: Any = jax.lax.optimization_barrier  # without types
+
     def taken(values: Any, places: Any) -> Any:
         return values.at[places].get(mode="promise_in_bounds")
 
@@ -281,34 +287,41 @@ def _compiled() -> Callable[..., Any]:
         costs = here + (behind - here) * one.share + told.seconds * paid
         return jnp.where(one.ends, (told.weight + paid) * one.holds + told.weight * time, costs)
 
-    def decided(prices: Any, told: _Programme, starts: Any) -> tuple[Any, _Decisions]:
-        """Return the least costs of jobs that begin in each round, and the decisions, backwards."""
+    def solved(prices: Any, told: _Programme, starts: Any) -> tuple[Any, _Decisions]:
+        """Return the least costs of jobs that come in each round, and all decisions."""
         options = jnp.arange(len(told.gpus), dtype=float)[:, None]
 
         def round_before(costs: Any, given: Any) -> Any:
             (on, off), (price, time) = costs, given
             paid = (price[told.kind] * told.gpus)[:, None]
             begun = before(told.begun, on, paid, time, told)[:, 0]
-            changed = before(told.changed, on, paid, time, told)
+            # `changed == least` below needs the very numbers of which the least is taken
+            changed = barrier(before(told.changed, on, paid, time, told))
             kept = before(told.kept, on, paid, time, told)
             first, least = begun.min(), changed.min(axis=0)
-            # the first of the cheapest options; argmin takes longer
-            option = jnp.where(changed == least, options, jnp.inf).min(axis=0).astype(jnp.int32)
             then = jnp.minimum(least, off)
-            rests = jnp.where(off == least, 0.5, jnp.where(off < least, 1.0, 0.0))
-            made = _Decisions(kept < then, rests, option, off[0] < first, begun.argmin())
+            made = _Decisions(
+                kept < then,
+                # half of the jobs where both cost the same, as an automatic derivative has it
+                jnp.where(off == least, 0.5, jnp.where(off < least, 1.0, 0.0)),
+                # the first of the cheapest options; argmin takes longer
+                jnp.where(changed == least, options, jnp.inf).min(axis=0).astype(jnp.int32),
+                off[0] < first,
+                begun.argmin(),
+            )
             return (jnp.minimum(kept, then), then), (jnp.minimum(first, off[0]), made)
 
         shape, end = told.kept.part.shape, told.weight * told.seconds * len(starts)
         last = jnp.full(shape, end), jnp.full(shape[1], end)
-        return jax.lax.scan(round_before, last, (prices, starts), reverse=True)[1]
+        _, (costs, made) = jax.lax.scan(round_before, last, (prices, starts), reverse=True)
+        return costs, made
 
-    def led(one: _Round, origins: Any, jobs: Any) -> tuple[Any, Any, Any]:
-        """Return where jobs are after a round, and the seconds of ended and of other ones."""
+    def moved(one: _Round, origins: Any, jobs: Any) -> tuple[Any, Any, Any]:
+        """Return jobs by node after a round, and the seconds of ended and of other ones."""
         on = jnp.where(one.ends, 0.0, jobs)
         far = on * one.share
 
-        def arrived(gone: Any) -> Any:
+        def arrived(gone: Any) -> Any:  # a scatter of `part` would be as right, and takes longer
             each = (
                 jnp.where(rows < gone.size, taken(gone, jnp.minimum(rows, gone.size - 1)), 0.0)
                 for rows in origins
@@ -319,8 +332,8 @@ def _compiled() -> Callable[..., Any]:
         held = (jnp.where(one.ends, jobs, 0.0) * one.holds).sum(axis=1)
         return behind + arrived((on - far).ravel()), held, on.sum(axis=1)
 
-    def used(told: _Programme, made: _Decisions, begin: Any) -> Any:
-        """Return the GPU seconds of every option in each round, by the jobs that begin in it."""
+    def gpu_seconds(told: _Programme, made: _Decisions, coming: Any) -> Any:
+        """Return the GPU seconds of every option in each round, for jobs that come in each."""
         shape = told.kept.part.shape
         options = jnp.arange(shape[0])
 
@@ -328,9 +341,11 @@ def _compiled() -> Callable[..., Any]:
             (on, off), (made, new) = jobs, given
             off = off + jnp.where(made.keeps, 0.0, on).sum(axis=0)
             changing = jnp.where(options[:, None] == made.option, off * (1.0 - made.rests), 0.0)
-            kept, ended, went = led(told.kept, told.kept_origins, jnp.where(made.keeps, on, 0.0))
-            changed, changed_ended, changed_went = led(told.changed, told.changed_origins, changing)
-            seconds = ended + told.seconds * went + changed_ended + told.seconds * changed_went
+            kept, kept_held, kept_on = moved(
+                told.kept, told.kept_origins, jnp.where(made.keeps, on, 0.0)
+            )
+            changed, changed_held, changed_on = moved(told.changed, told.changed_origins, changing)
+            seconds = kept_held + told.seconds * kept_on + changed_held + told.seconds * changed_on
             begun = jnp.where(made.waits | (options != made.first), 0.0, new)
             ends, part = told.begun.ends[:, 0], told.begun.part[:, 0]
             seconds += jnp.where(ends, told.begun.holds[:, 0], told.seconds) * begun
@@ -341,13 +356,12 @@ def _compiled() -> Callable[..., Any]:
             return (on, off), seconds * told.gpus
 
         none = jnp.zeros(shape), jnp.zeros(shape[1])
-        return jax.lax.scan(round_after, none, (made, begin))[1]
+        return jax.lax.scan(round_after, none, (made, coming))[1]
 
     def cost_and_slope(prices: Any, told: _Programme, starts: Any) -> tuple[Any, Any]:
-        begins, made = decided(prices, told, starts)
-        begin = jnp.zeros(len(starts)).at[told.first].add(1.0)
-        by_option = used(told, made, begin)
-        slope = jnp.zeros_like(prices).at[:, told.kind].add(by_option)
-        return begins[told.first].sum(), slope
+        costs, made = solved(prices, told, starts)
+        coming = jnp.zeros(len(starts)).at[told.first].add(1.0)
+        by_option = gpu_seconds(told, made, coming)
+        return costs[told.first].sum(), jnp.zeros_like(prices).at[:, told.kind].add(by_option)
 
     return jax.jit(cost_and_slope)

@@ -184,7 +184,7 @@ class RoundStep(NamedTuple):
     ends
         Whether that is in this round.
     ended
-        Rows and columns of these.
+        Rows and columns where it is.
     behind, remains, target
         Corners: flat node behind the part in which one begins, how much of that part remains
         there, and flat node to which it leads.
@@ -313,7 +313,8 @@ class _Group(NamedTuple):
         size = max(CELLS // (nodes.length.size + 1), 1)
         groups = []
         for begin in range(0, options.gpus.size, size):
-            own = RoundOptions(*(each[begin : begin + size] for each in options))
+            rows = slice(begin, begin + size)
+            own = RoundOptions(options.kind[rows], options.gpus[rows], options.rates[rows])
             step = partial(RoundStep.of, own, nodes, seconds)
             begun = {wait: step(wait) for wait in np.unique(waits).tolist()}
             groups.append(cls(own.kind, own.gpus, step(0.0), step(lost), begun))

@@ -51,9 +51,14 @@ def test_the_bound_is_close_to_the_cheapest_schedule() -> None:
 
 
 def test_options_in_small_groups_give_the_same_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To the last bit: the least of all options is that of the groups."""
+    """To the last bit, also of jobs that come in the same round, one later than the other."""
     for seed in range(6):
         problem, bound, rounds = drawn_in_rounds(seed)
+        one = problem.jobs[1]
+        beside = replace(one, name="beside", begin=one.begin + 0.7)
+        assert rounds.first(beside) == rounds.first(one)
+        problem = replace(problem, jobs=(*problem.jobs, beside))
+        bound = replace(bound, job_bounds=np.append(bound.job_bounds, 0.0))
         together = round_job_bounds(problem, bound, rounds, spacing=0.5)
         for cells in (1, 500):
             monkeypatch.setattr(rounds_with_restarts, "CELLS", cells)
