@@ -184,7 +184,7 @@ class _Round(NamedTuple):
     @classmethod
     def of(cls, step: RoundStep) -> _Round:
         """Return the round of a step."""
-        return cls(step.part.astype(np.int32), step.share, step.holds, step.ends)
+        return cls(step.part.astype(np.int32), step.share, step.holds, step.ends)  # pyright: ignore
 
     @property
     def from_nothing(self) -> _Round:
@@ -203,7 +203,7 @@ class _Round(NamedTuple):
         place = np.arange(order.size) - np.searchsorted(reached, reached)
         origins = np.full((place.max(initial=0) + 1, self.part.size), self.part.size, np.int32)
         origins[place, reached] = order
-        return origins
+        return origins  # pyright: ignore
 
 
 class _Decisions(NamedTuple):
