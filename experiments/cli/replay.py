@@ -40,13 +40,14 @@ from goodalloc.solvers.policies.registry import make_policy
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from goodalloc.data.workloads.workload import Submission
     from goodalloc.experiments.hindsight import HindsightDay
     from goodalloc.experiments.replay_bound.replay_bound import ReplayBound
     from goodalloc.experiments.support.tasks import Task
     from goodalloc.experiments.support.workers import Workers
+    from goodalloc.models.topology import Topology
 
 
 #: Latest submission in seconds: replays go through every interval from the start.
@@ -80,7 +81,6 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
     from goodalloc.experiments.hindsight.day import HindsightDay
     from goodalloc.experiments.hindsight.day_by_objective import day_by
     from goodalloc.experiments.hindsight.day_search import DaySearch
-    from goodalloc.experiments.hindsight.job_weights import read_weights
     from goodalloc.experiments.replay_bound.replay_bound import prove_replays
 
     if (arguments.objective == "late-jobs") != (arguments.due is not None):
@@ -92,21 +92,13 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
         restart_delay=arguments.restart_delay,
         outages=tuple(Outage(*outage) for outage in flat(arguments.outages)),
     )
-    weights = None if arguments.weights is None else read_weights(arguments.weights)
-    topology = None
-    if arguments.tree is not None:
-        from goodalloc.data.topology.topology_file import read_wishes  # few days need it
-
-        names = [job.name for job in workload]
-        topology = read_wishes(arguments.tree, setting.cluster, names).topology
+    weights, topology = _read_files(arguments, workload, setting.cluster)
     check_kept(arguments.out, WRITTEN, arguments.workload, arguments.weights, arguments.tree)
     folder = make_folder(arguments.out)
     averaged = arguments.objective in ("completion", "slowdown")
     apart = averaged and len(workload) >= MEANWHILE and usable_cores() > 1
     wait: Callable[[], dict[str, Any]] | None = None
-    part = 1.0
-    if averaged:
-        part = BESIDE if apart else BEFORE
+    part = (BESIDE if apart else BEFORE) if averaged else 1.0
     with ExitStack() as beside, progress_bar("hindsight", 100, quiet=arguments.json) as bar:
         report = _percents(bar)
 
@@ -146,6 +138,22 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
         report(1.0)
     texts.append(f"written to {folder}: {', '.join(written)}")
     return Output("\n\n".join(texts), data)
+
+
+def _read_files(
+    arguments: argparse.Namespace, workload: Sequence[Submission], cluster: Cluster
+) -> tuple[Mapping[str, float] | None, Topology | None]:
+    """Return the weights of the jobs and the tree of the cluster, if files are given."""
+    weights = topology = None
+    if arguments.weights is not None:
+        from goodalloc.experiments.hindsight.job_weights import read_weights
+
+        weights = read_weights(arguments.weights)
+    if arguments.tree is not None:
+        from goodalloc.data.topology.topology_file import read_wishes  # few days need it
+
+        topology = read_wishes(arguments.tree, cluster, [job.name for job in workload]).topology
+    return weights, topology
 
 
 def _replays(

@@ -127,6 +127,9 @@ STUDIES: Mapping[str, Entry] = {
     ),
 }
 
+#: Parts of a day with hindsight of which `hindsight-growth` tells seconds.
+GROWTH_PARTS = ("rates", "bound", "multipliers", "proof", "schedule", "plan", "replay_bound")
+
 #: Other systems: Synergy (OSDI'22), the restrictions of Sia (SOSP'23), the pods of FGD (ATC'23),
 #: SLAQ (SoCC'17), AlloX (EuroSys'20), heSRPT (2020), Themis (NSDI'20), Gavel (OSDI'20) and POP
 #: (SOSP'21), Gandiva (OSDI'18) and AntMan (OSDI'20), whose jobs share GPUs; published traces of
@@ -247,13 +250,7 @@ OTHERS: Mapping[str, Entry] = {
     "hindsight-growth": Entry(
         "hindsight-growth: time and memory of bound and schedule with hindsight, up to 5,000 jobs",
         "hindsight.growth:GROWTH",
-        clocked=(
-            "rates_seconds",
-            "bound_seconds",
-            "proof_seconds",
-            "schedule_seconds",
-            "peak_mebibytes",
-        ),
+        clocked=(*(f"{part}_seconds" for part in GROWTH_PARTS), "seconds", "peak_mebibytes"),
     ),
     "themis-searches": Entry(
         "Themis on searches of several trials, beside Gandiva, SLAQ and others",

@@ -19,6 +19,7 @@ from goodalloc.experiments.cli.output import all_refused
 from goodalloc.experiments.replay.replay_task import ReplayTask
 from goodalloc.experiments.reporting.estimates import estimate_of, shown_estimate
 from goodalloc.experiments.studies.catalogue import ENTRIES, GROUPS, REPRODUCTIONS
+from goodalloc.experiments.studies.documents import stored_result
 from goodalloc.experiments.studies.entry import Entry
 from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.experiments.studies.pollux.published_cases import (
@@ -219,6 +220,12 @@ def test_the_help_names_every_policy_and_every_reproduction(
 def test_every_entry_leads_to_its_study(name: str) -> None:
     """Under the title that the list gives."""
     assert REPRODUCTIONS[name].title == ENTRIES[name].title
+
+
+@pytest.mark.parametrize("name", [name for name, entry in ENTRIES.items() if entry.clocked])
+def test_every_clocked_column_is_one_of_the_stored_result(name: str) -> None:
+    """Others would be compared, though a clock tells them."""
+    assert set(ENTRIES[name].clocked) <= set(stored_result(name).rows[0])
 
 
 def test_what_else_was_refused_is_named(tmp_path: Path) -> None:

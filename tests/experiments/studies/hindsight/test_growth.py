@@ -9,10 +9,12 @@ import pytest
 
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.hindsight.day_search import USUAL_SEARCH, DaySearch
+from goodalloc.experiments.studies.catalogue import ENTRIES
 from goodalloc.experiments.studies.hindsight import growth
 from goodalloc.experiments.studies.hindsight.growth import (
     DAY,
     SIZES,
+    GrowthRow,
     Size,
     days_of_jobs,
     growth_row,
@@ -44,6 +46,12 @@ def test_a_row_has_a_bound_below_its_schedule() -> None:
     assert sum(row[8:15]) == pytest.approx(row.seconds, abs=0.01)
     assert 50 < row.peak_mebibytes < 10_000
     assert len(plot_growth([row, row._replace(jobs=12)]).axes) == 2
+
+
+def test_all_seconds_of_a_row_are_those_of_a_clock() -> None:
+    """So that they are not compared when a stored result is confirmed."""
+    seconds = {column for column in GrowthRow._fields if column.endswith("seconds")}
+    assert {*seconds, "peak_mebibytes"} == set(ENTRIES["hindsight-growth"].clocked)
 
 
 def test_a_day_of_as_many_steps_as_usual_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
