@@ -15,10 +15,14 @@ from goodalloc.models.goodput.throughput_model import gradient_time, step_time
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jaxtyping import Float, Int
+    from jaxtyping import Bool, Float, Int
+    from scipy.spatial import Delaunay
 
     from goodalloc.data.applications.application import Application, Spread
-    from goodalloc.models.support.array_types import Floats, Indices
+    from goodalloc.models.support.array_types import Flags, Floats, Indices
+
+#: Least barycentric coordinate of a point that is within one simplex alone, whatever rounding did.
+LEAST_PART = 1e-9
 
 
 def step_table(
@@ -110,17 +114,32 @@ class _MeasuredTables(MeasuredApplication):
         """Return what the interpolator tells of every point if it is asked for that alone.
 
         Measurements are on a grid, whose triangulation has flat simplices. Where one of them is
-        there, the answer depends on the simplex from which the search for the point starts: that of
-        the last point, and for a first one simplex 0. A point within simplex 0 before each other
-        one lets all searches start there.
+        there, or two others meet, the answer depends on the simplex from which the search for the
+        point starts: that of the last point, and for a first one simplex 0. A point within simplex
+        0 before each other one lets all searches start there.
         """
         interpolator = self._triangulation()
         triangulation = interpolator.tri
         start = triangulation.points[triangulation.simplices[0]].mean(axis=0)
         if int(triangulation.find_simplex(start)) != 0:  # it is flat itself
             return np.array([interpolator(point)[0] for point in points]).reshape(-1, 2)
-        both = np.stack([np.broadcast_to(start, points.shape), points], axis=1).reshape(-1, 3)
-        return np.asarray(interpolator(both)[1::2])
+        found, within = np.empty((len(points), 2)), _strictly_within(triangulation, points)
+        found[within] = interpolator(points[within])  # from wherever the search starts
+        rest = points[~within]
+        both = np.stack([np.broadcast_to(start, rest.shape), rest], axis=1).reshape(-1, 3)
+        found[~within] = interpolator(both)[1::2]
+        return found
+
+
+def _strictly_within(
+    triangulation: Delaunay, points: Float[Floats, "points 3"]
+) -> Bool[Flags, " points"]:
+    """Return which points are within a simplex, `LEAST_PART` away from all of its faces."""
+    simplex = triangulation.find_simplex(points)
+    transform = triangulation.transform[simplex]
+    part = np.einsum("pij,pj->pi", transform[:, :-1], points - transform[:, -1])
+    least = np.minimum(part.min(axis=1), 1.0 - part.sum(axis=1))
+    return np.asarray((simplex >= 0) & (least > LEAST_PART))  # a flat one has no numbers
 
 
 @lru_cache(maxsize=16)

@@ -11,7 +11,6 @@ from goodalloc.experiments.hindsight.placements import MEASURED_NODES, Placement
 from goodalloc.experiments.replay.job_oracle import TrueOracle
 from goodalloc.experiments.replay.simulated_job import SimulatedJob, requested_split
 from goodalloc.experiments.replay.simulator import Simulator
-from goodalloc.models.goodput.statistical_efficiency import adascale_gain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,19 +46,21 @@ class BestSplits(Placements):
         epoch
             The epoch, counted from 0.
         """
-        key = _alike(spread)
-        if key not in self._splits:
-            gpus, limits = sum(key), self._application.batch
-            sizes, seconds = self._seconds([key])
+        return self._best(_alike(spread))[epoch]
+
+    def _best(self, spread: tuple[int, ...]) -> list[tuple[int, int]]:
+        """Return the splits of every epoch."""
+        if spread not in self._splits:
+            gpus, limits = sum(spread), self._application.batch
+            sizes, seconds = self._seconds([spread])
             known = np.isfinite(seconds[0])
             totals = sizes[known].tolist()
             if (gpus, len(totals)) not in self._gained:
                 self._gained[gpus, len(totals)] = self._gains.at(totals)
             best = (self._gained[gpus, len(totals)] / seconds[0, known, None]).argmax(axis=0)
-            self._splits[key] = [
-                requested_split(totals[index], gpus, limits) for index in best.tolist()
-            ]
-        return self._splits[key][epoch]
+            split = {index: requested_split(totals[index], gpus, limits) for index in set(best.tolist())}
+            self._splits[spread] = [split[index] for index in best.tolist()]
+        return self._splits[spread]
 
     def rates(self, spread: Sequence[int]) -> list[float]:
         """Return the true progress a second in every epoch, as a replay computes it.
@@ -71,18 +72,20 @@ class BestSplits(Placements):
         """
         key = _alike(spread)
         if key not in self._rates:
-            self._rates[key] = [self._rate(key, q) for q in range(self._application.epochs)]
+            self._rates[key] = self._rates_on(key)
         return self._rates[key]
 
-    def _rate(self, spread: tuple[int, ...], epoch: int) -> float:
-        """Return the rate in an epoch."""
-        application, (atomic, further) = self._application, self.split(spread, epoch)
-        step, synchronisation = application.step_times(spread, atomic)
-        batch = sum(spread) * atomic * (further + 1)
-        gradient = application.gradient_statistics(batch, epoch)
-        gain = float(adascale_gain(gradient, float(application.batch.initial), batch))
-        seconds = step + further * (step - synchronisation)
-        return gain / (seconds * application.slowdown)
+    def _rates_on(self, spread: tuple[int, ...]) -> list[float]:
+        """Return the rate in every epoch."""
+        application, splits = self._application, self._best(spread)
+        used = sorted(set(splits))
+        gains = self._gains.at([sum(spread) * atomic * (further + 1) for atomic, further in used])
+        rates = {}
+        for (atomic, further), gain in zip(used, gains.tolist(), strict=True):
+            step, synchronisation = application.step_times(spread, atomic)
+            seconds = step + further * (step - synchronisation)
+            rates[atomic, further] = [one / (seconds * application.slowdown) for one in gain]
+        return [rates[split][epoch] for epoch, split in enumerate(splits)]
 
 
 def _alike(spread: Sequence[int]) -> tuple[int, ...]:

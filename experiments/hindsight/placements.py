@@ -48,6 +48,21 @@ class PlacedRates(NamedTuple):
     rates: Float[Floats, "spreads epochs"]
 
 
+class Passes(NamedTuple):
+    """Ways to train a batch on a number of GPUs.
+
+    Attributes
+    ----------
+    sizes
+        Examples per GPU and pass.
+    further
+        Passes before the one that synchronises.
+    """
+
+    sizes: Int[Indices, " sizes"]
+    further: Int[Indices, " sizes"]
+
+
 class Placements:
     """Placements of an application on the GPUs of one type, and its rates there.
 
@@ -67,6 +82,7 @@ class Placements:
         self.num_gpus = cluster.type_gpus[gpu_type]
         self._application, self._gains = application.on(gpu_type), _Gains(application)
         self._placed: dict[int, PlacedRates] = {}
+        self._passes: dict[int, Passes] = {}
 
     def spreads(self, gpus: int) -> Iterator[Spread]:
         """Yield the placements whose times may differ; rotations of one are equal.
@@ -129,21 +145,29 @@ class Placements:
 
         No job of a replay can run where it was not measured.
         """
-        application = self._application
-        limits, replicas = application.batch, sum(spreads[0])
-        maximum = int(limits.maximum)
-        least = max(int(limits.initial), int(limits.atomic_minimum) * replicas)
-        if least > maximum:
-            return np.zeros(0, int), np.zeros((len(spreads), 0))
-        # as many examples on every GPU: others are rounded up to these
-        first, last = -(-least // replicas), -(-maximum // replicas)
-        totals = {least, *range(first * replicas, last * replicas + 1, replicas)}
-        splits = {requested_split(total, replicas, limits) for total in totals}
-        used = {(min(size, maximum // (replicas * (more + 1))), more) for size, more in splits}
-        sizes, further = np.array(sorted(used)).T
+        application, replicas = self._application, sum(spreads[0])
+        sizes, further = self._passes_on(replicas)
+        if not sizes.size:
+            return sizes, np.zeros((len(spreads), 0))
         step, synchronisation = step_table(application, spreads, sizes)
         seconds = (step + (step - synchronisation) * further) * application.slowdown
         return replicas * sizes * (further + 1), np.where(np.isnan(seconds), np.inf, seconds)
+
+    def _passes_on(self, replicas: int) -> Passes:
+        """Return the ways to train every batch size on a number of GPUs."""
+        if replicas not in self._passes:
+            limits = self._application.batch
+            maximum = int(limits.maximum)
+            least = max(int(limits.initial), int(limits.atomic_minimum) * replicas)
+            used: set[tuple[int, int]] = set()
+            if least <= maximum:
+                # as many examples on every GPU: others are rounded up to these
+                first, last = -(-least // replicas), -(-maximum // replicas)
+                totals = {least, *range(first * replicas, last * replicas + 1, replicas)}
+                for size, more in {requested_split(total, replicas, limits) for total in totals}:
+                    used.add((min(size, maximum // (replicas * (more + 1))), more))
+            self._passes[replicas] = Passes(*np.array(sorted(used), int).reshape(-1, 2).T)
+        return self._passes[replicas]
 
 
 def placements_of(application: Application, cluster: Cluster, gpu_type: str) -> Placements:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Floats
     from goodalloc.solvers.hindsight.schedule_search import Worths
     from goodalloc.solvers.policies.policy import ActiveJob
+
+#: Decisions that are kept: many of a schedule come again in the next, which differs in few jobs.
+KEPT_DECISIONS = 10_000
 
 #: Rounds between states of a schedule from which another one goes on.
 KEPT_ROUNDS = 20
@@ -57,6 +61,25 @@ class TrueWork(NamedTuple):
     rates: Callable[[Sequence[int]], Sequence[float]]
     spreads: Callable[[int], Sequence[Sequence[int]]]
     restart_delay: float
+
+
+class _Wish(NamedTuple):
+    """What the GPUs of a job are decided by.
+
+    Attributes
+    ----------
+    application, epoch
+        What it trains, and how far it is.
+    worth
+        Worth of a unit of progress.
+    gpus
+        GPUs that it has.
+    """
+
+    application: str
+    epoch: int
+    worth: float
+    gpus: int
 
 
 @dataclass
@@ -122,6 +145,9 @@ class PlacedScheduler:
     restart_delay: float = 30.0
     hold: float = 300.0
     _best: _Best | None = field(default=None, init=False, repr=False)
+    _kept_numbers: Callable[[int, tuple[_Wish, ...]], tuple[int, ...]] = field(
+        init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         require_count("Schedule: interval", self.interval, minimum=1)
@@ -132,6 +158,7 @@ class PlacedScheduler:
             training.name: [rates_on(training, q, most) for q in range(training.num_phases)]
             for training in self.problem.trainings
         }
+        self._kept_numbers = lru_cache(maxsize=KEPT_DECISIONS)(self._numbers)
         self._order = sorted(range(len(self.jobs)), key=lambda row: self.jobs[row].submission)
 
     def run(self, worth: Worths) -> Float[Floats, " jobs"]:
@@ -171,10 +198,10 @@ class PlacedScheduler:
             following = self.jobs[self._order[state.following]].submission
             state.time = max(state.time, (following - 1) // self.interval * self.interval)
         for one in state.active:
-            earned = one.earned
+            epoch = one.epoch
             if (end := one.train(float(state.time + self.interval), self.interval)) is not None:
                 state.ends[one.row] = end
-            if end is not None or one.earned is not earned:
+            if end is not None or one.epoch != epoch:
                 state.settled = None
         state.active = [one for one in state.active if math.isnan(state.ends[one.row])]
         state.time += self.interval
@@ -183,8 +210,7 @@ class PlacedScheduler:
             job = self.jobs[row]
             if job.submission > state.time:
                 break
-            name = job.application
-            state.active.append(_Running(row, job, self.work[name], self._rates[name], worth[row]))
+            state.active.append(_Running(row, job, self.work[job.application], worth[row].tolist()))
             state.following += 1
             state.settled = None
         cluster = self.cluster_at(state.time)
@@ -195,21 +221,28 @@ class PlacedScheduler:
 
     def _decide(self, active: Sequence[_Running], time: int, cluster: Cluster) -> bool:
         """Give the GPUs that are there to the active jobs; return whether a number changes."""
-        gpus, nodes = cluster.num_gpus, cluster.num_nodes
+        nodes = cluster.num_nodes
         for one in active:
             # the last nodes of a cluster go first, and those of a placement ascend
             if one.gpus and one.job.placement[-1][0] >= nodes:
                 one.hold(())
-        earned = np.array([one.earned[: gpus + 1] for one in active])
-        held = np.array([one.gpus for one in active])
-        numbers = best_numbers(gains(earned, held, self.restart_delay / self.hold))
-        if np.array_equal(numbers, held):
+        held = tuple(one.gpus for one in active)
+        numbers = self._kept_numbers(cluster.num_gpus, tuple(one.wish for one in active))
+        if numbers == held:
             return False
         round_ = Round(time, cluster, tuple(one.job for one in active))
         placements = place(round_, held, numbers, self._spreads)
         for one in active:
             one.hold(placements.get(one.job.name, ()))
         return True
+
+    def _numbers(self, gpus: int, wishes: tuple[_Wish, ...]) -> tuple[int, ...]:
+        """Return the numbers of GPUs of jobs that wish for some."""
+        rates = [self._rates[wish.application][wish.epoch][: gpus + 1] for wish in wishes]
+        worth = np.array([wish.worth for wish in wishes])
+        held = np.array([wish.gpus for wish in wishes])
+        gain = gains(worth[:, None] * np.array(rates), held, self.restart_delay / self.hold)
+        return tuple(best_numbers(gain).tolist())
 
     def _spreads(self, application: str, gpus: int) -> Sequence[Sequence[int]]:
         return self.work[application].spreads(gpus)
@@ -218,18 +251,15 @@ class PlacedScheduler:
 class _Running:
     """Job under way."""
 
-    def __init__(
-        self, row: int, job: ActiveJob, work: TrueWork, rates: Sequence[Floats], worth: Floats
-    ) -> None:
-        self.row, self.job, self._work = row, job, work
-        self._rates, self._worth = rates, worth
+    def __init__(self, row: int, job: ActiveJob, work: TrueWork, worth: Sequence[float]) -> None:
+        self.row, self.job, self._work, self._worth = row, job, work, worth
         self.gpus, self._spread, self._delay, self._progress = 0, tuple[int, ...](), 0.0, 0.0
         self._speeds: Sequence[float] = ()  # on its placement, by epoch
         self._enter(0)
 
     def _enter(self, epoch: int) -> None:
-        self._epoch = epoch
-        self.earned = self._worth[epoch] * self._rates[epoch]
+        self.epoch = epoch
+        self.wish = _Wish(self.job.application, epoch, self._worth[epoch], self.gpus)
 
     def hold(self, placement: Placement) -> None:
         """Run on a placement from now on, after a restart if that is a change."""
@@ -238,6 +268,7 @@ class _Running:
         self.job = replace(self.job, placement=placement)
         self._spread = tuple(gpus for _, gpus in placement)
         self.gpus = sum(self._spread)
+        self._enter(self.epoch)
         if placement:
             self._delay = self._work.restart_delay
             self._speeds = self._work.rates(self._spread)
@@ -249,7 +280,7 @@ class _Running:
         waited = min(self._delay, float(interval))
         self._delay -= waited
         seconds = interval - waited
-        epoch, ends = self._epoch, self._work.ends
+        epoch, ends = self.epoch, self._work.ends
         while seconds > 0.0:
             rate, target = self._speeds[epoch], ends[epoch]
             if self._progress + rate * seconds < target:
@@ -261,6 +292,6 @@ class _Running:
             if epoch == len(ends):
                 return end - seconds + spent
             seconds -= spent
-        if epoch != self._epoch:
+        if epoch != self.epoch:
             self._enter(epoch)
         return None

@@ -76,9 +76,12 @@ def best_numbers(gain: Float[Floats, "jobs counts"]) -> Int[Indices, " jobs"]:
     best = np.concatenate([np.full(counts - 1, -np.inf), np.zeros(counts)])
     step = best.itemsize
     rest = np.ndarray((counts, counts), float, best, (counts - 1) * step, (-step, step))
+    if jobs > 1:
+        np.maximum.accumulate(gain[0], out=before[1])
+        best[counts - 1 :] = before[1]
     # no job gets more than it would alone: that gains nothing, and leaves less for the others
     stops = (gain.argmax(axis=1) + 1).tolist()
-    for row, stop in enumerate(stops[:-1]):
+    for row, stop in enumerate(stops[1:-1], start=1):
         total = rest[:stop] + gain[row, :stop, None]
         best[counts - 1 :] = np.maximum.reduce(total, out=before[row + 1])
     numbers, left = np.zeros(jobs, int), counts - 1

@@ -24,11 +24,11 @@ from goodalloc.solvers.policies.policy import Decision
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from jaxtyping import Float, Int
+    from jaxtyping import Float
 
     from goodalloc.models.hindsight.offline_problem import Training
     from goodalloc.models.round.allocation import Placement
-    from goodalloc.models.support.array_types import Floats, Indices
+    from goodalloc.models.support.array_types import Floats
     from goodalloc.solvers.policies.policy import ActiveJob, BatchSizes, Round
 
 #: Seconds that an allocation is expected to last.
@@ -127,7 +127,7 @@ class WorthPolicy:
         )
         held = np.array([sum(count for _, count in job.placement) for job in round_.jobs])
         numbers = best_numbers(gains(earned, held, self.restart_delay / self.hold))
-        return Decision(place(round_, held, numbers, self.spreads))
+        return Decision(place(round_, held.tolist(), numbers.tolist(), self.spreads))
 
 
 def phase_of(job: ActiveJob, training: Training) -> int:
@@ -147,8 +147,8 @@ def phase_of(job: ActiveJob, training: Training) -> int:
 
 def place(
     round_: Round,
-    held: Int[Indices, " jobs"],
-    numbers: Int[Indices, " jobs"],
+    held: Sequence[int],
+    numbers: Sequence[int],
     spreads: Callable[[str, int], Sequence[Sequence[int]]],
 ) -> dict[str, Placement]:
     """Return placements of given numbers of GPUs; jobs whose number stays do not move.
@@ -165,7 +165,7 @@ def place(
     free = round_.cluster.node_gpus.tolist()
     placements: dict[str, Placement] = {}
     new = []
-    for job, before, now in zip(round_.jobs, held.tolist(), numbers.tolist(), strict=True):
+    for job, before, now in zip(round_.jobs, held, numbers, strict=True):
         if now and now == before:
             placements[job.name] = job.placement
             for node, count in job.placement:

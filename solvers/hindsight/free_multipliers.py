@@ -11,6 +11,7 @@ others of the training, so that the certificate has the same form, and serve all
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -21,6 +22,8 @@ from goodalloc.solvers.hindsight.active_jobs import hull_corners
 from goodalloc.solvers.hindsight.phase_earnings import FAR, intervals_that_count, phase_earnings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jaxtyping import Float, Int
 
     from goodalloc.models.hindsight.offline_problem import OfflineJob, OfflineProblem, Training
@@ -219,6 +222,7 @@ def _climbed(
     lengths, cost = part.lengths, part.cost[:, -1] / weight
     phases, work = training.num_phases, training.work
     starts = np.flatnonzero(np.diff(pieces.phase, prepend=-1))
+    types = _runs_of_types(pieces.phase[starts])
 
     def lost(logarithms: Floats, smoothing: tuple[float, float]) -> tuple[float, Floats]:
         now = np.exp(logarithms)
@@ -228,7 +232,7 @@ def _climbed(
         whole = part_of.sum(axis=1) + np.exp(-top / smoothing[0])
         earned = (top + smoothing[0] * np.log(whole)) * lengths
         busy = part_of * (lengths / whole)[:, None] * pieces.rate
-        done = _by_phase(busy, pieces.phase, starts, phases)
+        done = _by_phase(busy, starts, types, phases)
         at = cost + now @ work - earned.sum() + np.array([earned[-1], 0.0])
         share = np.exp(-(at - at.min()) / smoothing[1])
         value = float(at.min() - smoothing[1] * np.log(share.mean()))
@@ -250,15 +254,21 @@ def _climbed(
     return np.asarray(weight * np.exp(logarithms))
 
 
+def _runs_of_types(phase: Int[Indices, " runs"]) -> list[tuple[slice, Int[Indices, " runs"]]]:
+    """Return parts of runs in each of which no phase is there twice, with their phases."""
+    ends = [0, *(np.flatnonzero(np.diff(phase) <= 0) + 1).tolist(), phase.size]
+    return [(slice(*part), phase[slice(*part)]) for part in pairwise(ends)]
+
+
 def _by_phase(
     busy: Float[Floats, "intervals pieces"],
-    phase: Int[Indices, " pieces"],
     starts: Int[Indices, " runs"],
+    types: Sequence[tuple[slice, Int[Indices, " runs"]]],
     phases: int,
 ) -> Float[Floats, "intervals phases"]:
     """Return sums over the pieces of every phase."""
     found = np.zeros((len(busy), phases))
     sums = np.add.reduceat(busy, starts, axis=1)
-    for column, own in enumerate(phase[starts].tolist()):  # as often as there are types of GPU
-        found[:, own] += sums[:, column]
+    for part, own in types:
+        found[:, own] += sums[:, part]
     return found

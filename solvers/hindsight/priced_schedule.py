@@ -166,6 +166,7 @@ class WorthScheduler:
         held: list[list[Segment]] = [[] for _ in jobs]
         now, following, change, decide = start.now, start.following, start.change, True
         active = [enter(*state) for state in start.states]
+        running: list[ActiveJob] = []
         while following < len(order) or active:
             if not active:
                 now = max(now, begins[following])
@@ -180,10 +181,10 @@ class WorthScheduler:
                 change, decide = change + 1, True
             if decide:
                 give_out(active, supply[change], fill=self.fill)
+                running = [one for one in active if one.gpus]
             until = min(self._tick_after(now), begins[following], times[change + 1])
-            running = [one for one in active if one.gpus]
-            for one in running:
-                until = min(until, one.end(now) + ROUNDING)
+            if running:
+                until = min(until, min([one.end(now) for one in running]) + ROUNDING)
             decide = False
             for one in running:
                 if keep is not None:
