@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from goodalloc.data.applications.application import Application, Spread
     from goodalloc.models.support.array_types import Flags, Floats, Indices
 
-#: Least barycentric coordinate of a point that is within one simplex alone, whatever rounding did.
-LEAST_PART = 1e-9
+#: Least barycentric coordinate of a point that is within one simplex alone: above the tolerances of
+#: SciPy's search, also of that beside flat simplices.
+LEAST_PART = 1e-6
 
 
 def step_table(

@@ -57,9 +57,10 @@ class BestSplits(Placements):
             totals = sizes[known].tolist()
             if (gpus, len(totals)) not in self._gained:
                 self._gained[gpus, len(totals)] = self._gains.at(totals)
-            best = (self._gained[gpus, len(totals)] / seconds[0, known, None]).argmax(axis=0)
-            split = {index: requested_split(totals[index], gpus, limits) for index in set(best.tolist())}
-            self._splits[spread] = [split[index] for index in best.tolist()]
+            rates = self._gained[gpus, len(totals)] / seconds[0, known, None]
+            best = rates.argmax(axis=0).tolist()
+            used = {index: requested_split(totals[index], gpus, limits) for index in set(best)}
+            self._splits[spread] = [used[index] for index in best]
         return self._splits[spread]
 
     def rates(self, spread: Sequence[int]) -> list[float]:

@@ -48,7 +48,7 @@ class PlacedRates(NamedTuple):
     rates: Float[Floats, "spreads epochs"]
 
 
-class Passes(NamedTuple):
+class _Passes(NamedTuple):
     """Ways to train a batch on a number of GPUs.
 
     Attributes
@@ -80,9 +80,10 @@ class Placements:
         self._per_node = cluster.most_per_node[gpu_type]
         self._nodes = cluster.node_types.count(gpu_type)
         self.num_gpus = cluster.type_gpus[gpu_type]
-        self._application, self._gains = application.on(gpu_type), _Gains(application)
+        self._application = application.on(gpu_type)
+        self._gains = _Gains(self._application)
         self._placed: dict[int, PlacedRates] = {}
-        self._passes: dict[int, Passes] = {}
+        self._passes: dict[int, _Passes] = {}
 
     def spreads(self, gpus: int) -> Iterator[Spread]:
         """Yield the placements whose times may differ; rotations of one are equal.
@@ -153,7 +154,7 @@ class Placements:
         seconds = (step + (step - synchronisation) * further) * application.slowdown
         return replicas * sizes * (further + 1), np.where(np.isnan(seconds), np.inf, seconds)
 
-    def _passes_on(self, replicas: int) -> Passes:
+    def _passes_on(self, replicas: int) -> _Passes:
         """Return the ways to train every batch size on a number of GPUs."""
         if replicas not in self._passes:
             limits = self._application.batch
@@ -166,7 +167,7 @@ class Placements:
                 totals = {least, *range(first * replicas, last * replicas + 1, replicas)}
                 for size, more in {requested_split(total, replicas, limits) for total in totals}:
                     used.add((min(size, maximum // (replicas * (more + 1))), more))
-            self._passes[replicas] = Passes(*np.array(sorted(used), int).reshape(-1, 2).T)
+            self._passes[replicas] = _Passes(*np.array(sorted(used), int).reshape(-1, 2).T)
         return self._passes[replicas]
 
 

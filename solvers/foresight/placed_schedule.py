@@ -158,6 +158,7 @@ class PlacedScheduler:
             training.name: [rates_on(training, q, most) for q in range(training.num_phases)]
             for training in self.problem.trainings
         }
+        # with this object's rates and seconds, which stay as they are
         self._kept_numbers = lru_cache(maxsize=KEPT_DECISIONS)(self._numbers)
         self._order = sorted(range(len(self.jobs)), key=lambda row: self.jobs[row].submission)
 
@@ -255,11 +256,13 @@ class _Running:
         self.row, self.job, self._work, self._worth = row, job, work, worth
         self.gpus, self._spread, self._delay, self._progress = 0, tuple[int, ...](), 0.0, 0.0
         self._speeds: Sequence[float] = ()  # on its placement, by epoch
-        self._enter(0)
+        self.epoch = 0
+        self._renew_wish()
 
-    def _enter(self, epoch: int) -> None:
-        self.epoch = epoch
-        self.wish = _Wish(self.job.application, epoch, self._worth[epoch], self.gpus)
+    def _renew_wish(self) -> None:
+        """Wish for GPUs by its epoch and the GPUs that it has."""
+        worth = self._worth[self.epoch]
+        self.wish = _Wish(self.job.application, self.epoch, worth, self.gpus)
 
     def hold(self, placement: Placement) -> None:
         """Run on a placement from now on, after a restart if that is a change."""
@@ -268,7 +271,7 @@ class _Running:
         self.job = replace(self.job, placement=placement)
         self._spread = tuple(gpus for _, gpus in placement)
         self.gpus = sum(self._spread)
-        self._enter(self.epoch)
+        self._renew_wish()
         if placement:
             self._delay = self._work.restart_delay
             self._speeds = self._work.rates(self._spread)
@@ -293,5 +296,6 @@ class _Running:
                 return end - seconds + spent
             seconds -= spent
         if epoch != self.epoch:
-            self._enter(epoch)
+            self.epoch = epoch
+            self._renew_wish()
         return None

@@ -76,7 +76,7 @@ def best_numbers(gain: Float[Floats, "jobs counts"]) -> Int[Indices, " jobs"]:
     best = np.concatenate([np.full(counts - 1, -np.inf), np.zeros(counts)])
     step = best.itemsize
     rest = np.ndarray((counts, counts), float, best, (counts - 1) * step, (-step, step))
-    if jobs > 1:
+    if jobs > 1:  # to the first job all is left: no sums
         np.maximum.accumulate(gain[0], out=before[1])
         best[counts - 1 :] = before[1]
     # no job gets more than it would alone: that gains nothing, and leaves less for the others

@@ -222,7 +222,7 @@ def _climbed(
     lengths, cost = part.lengths, part.cost[:, -1] / weight
     phases, work = training.num_phases, training.work
     starts = np.flatnonzero(np.diff(pieces.phase, prepend=-1))
-    types = _runs_of_types(pieces.phase[starts])
+    parts = _ascending(pieces.phase[starts])
 
     def lost(logarithms: Floats, smoothing: tuple[float, float]) -> tuple[float, Floats]:
         now = np.exp(logarithms)
@@ -232,7 +232,7 @@ def _climbed(
         whole = part_of.sum(axis=1) + np.exp(-top / smoothing[0])
         earned = (top + smoothing[0] * np.log(whole)) * lengths
         busy = part_of * (lengths / whole)[:, None] * pieces.rate
-        done = _by_phase(busy, starts, types, phases)
+        done = _by_phase(busy, starts, parts, phases)
         at = cost + now @ work - earned.sum() + np.array([earned[-1], 0.0])
         share = np.exp(-(at - at.min()) / smoothing[1])
         value = float(at.min() - smoothing[1] * np.log(share.mean()))
@@ -254,8 +254,8 @@ def _climbed(
     return np.asarray(weight * np.exp(logarithms))
 
 
-def _runs_of_types(phase: Int[Indices, " runs"]) -> list[tuple[slice, Int[Indices, " runs"]]]:
-    """Return parts of runs in each of which no phase is there twice, with their phases."""
+def _ascending(phase: Int[Indices, " runs"]) -> list[tuple[slice, Int[Indices, " runs"]]]:
+    """Return parts of ascending phases, at most as many as types of GPU, and the phases of each."""
     ends = [0, *(np.flatnonzero(np.diff(phase) <= 0) + 1).tolist(), phase.size]
     return [(slice(*part), phase[slice(*part)]) for part in pairwise(ends)]
 
@@ -263,12 +263,12 @@ def _runs_of_types(phase: Int[Indices, " runs"]) -> list[tuple[slice, Int[Indice
 def _by_phase(
     busy: Float[Floats, "intervals pieces"],
     starts: Int[Indices, " runs"],
-    types: Sequence[tuple[slice, Int[Indices, " runs"]]],
+    parts: Sequence[tuple[slice, Int[Indices, " runs"]]],
     phases: int,
 ) -> Float[Floats, "intervals phases"]:
     """Return sums over the pieces of every phase."""
     found = np.zeros((len(busy), phases))
     sums = np.add.reduceat(busy, starts, axis=1)
-    for part, own in types:
+    for part, own in parts:
         found[:, own] += sums[:, part]
     return found
