@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.interpolate import LinearNDInterpolator
 
-from goodalloc.data.applications.step_tables import step_table
-from goodalloc.data.applications.traces import measured_applications
+from goodalloc.data.applications.step_tables import _strictly_within, step_table
+from goodalloc.data.applications.trace_files import POINT
+from goodalloc.data.applications.traces import MeasuredApplication, measured_applications
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,3 +62,32 @@ def test_what_was_not_measured_is_interpolated_as_if_it_was_asked_for_alone(
             else:
                 with pytest.raises(ValueError, match="is outside what was measured"):
                     alone(spread, size)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_points_on_a_grid_are_interpolated_as_if_each_was_asked_for_alone(seed: int) -> None:
+    """Within simplices, on their faces and outside; of a grid that lacks points and has flat ones.
+
+    To the last bit: as a replay asks for them.
+    """
+    random = np.random.default_rng(seed)
+    grid = np.stack(np.meshgrid([1, 2, 3], [1, 2, 4, 6], [8, 12, 16, 32]), -1).reshape(-1, 3)
+    known = grid[random.random(len(grid)) < 0.7].astype(float)
+    interpolator = LinearNDInterpolator(known, random.random((len(known), 2)))
+    application = object.__new__(MeasuredApplication)
+    points = pd.DataFrame(known, columns=POINT)
+    vars(application).update(
+        name="grid", _points=points, _lines={}, _times={}, _interpolator=interpolator
+    )
+    spreads = [(gpus,) + (1,) * further for further in range(3) for gpus in range(1, 6)]
+    sizes = np.arange(7, 34)
+    asked = np.array([(len(one), sum(one), size) for one in spreads for size in sizes], float)
+    assert 0 < _strictly_within(interpolator.tri, asked).sum() < len(asked)
+    found = step_table(application, spreads, sizes)
+    for row, spread in enumerate(spreads):
+        for column, size in enumerate(sizes.tolist()):
+            alone = interpolator(asked[row * sizes.size + column])[0]
+            assert found[:, row, column].tobytes() == alone.tobytes()
+            if random.random() < 0.1:  # a table of one point, which is within a simplex or is not
+                one = step_table(application, [spread], np.array([size]))
+                assert one[:, 0, 0].tobytes() == alone.tobytes()

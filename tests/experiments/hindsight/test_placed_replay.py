@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from goodalloc.data.applications.application import profiled_applications
+from goodalloc.data.applications.application import ProfiledApplication, profiled_applications
 from goodalloc.data.applications.traces import measured_applications
 from goodalloc.data.workloads.generator import draw_workload
 from goodalloc.experiments.hindsight.attainable import Attainable
@@ -25,7 +25,7 @@ from goodalloc.experiments.hindsight.problem_of_replay import replayed_problem
 from goodalloc.experiments.replay.replay_conditions import Outage, Setting
 from goodalloc.experiments.replay_bound.replay_bound import bound_replays
 from goodalloc.models.goodput.statistical_efficiency import adascale_gain
-from goodalloc.models.round.cluster import Cluster
+from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.solvers.hindsight.schedule_search import rule_of_thumb
 
 if TYPE_CHECKING:
@@ -60,6 +60,37 @@ def test_every_job_ends_at_the_second_that_was_planned(name: str, seed: int) -> 
     planned, replayed = plan_and_replay(problem, jobs, APPLICATIONS, setting, worths, hold=200.0)
     assert np.isfinite(planned).all()
     assert planned.tolist() == replayed.tolist()
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        Setting(Cluster.uniform(2, 2)),
+        Setting(Cluster.uniform(3, 1), outages=(Outage(1200, 9000, 1), Outage(9600, 30000, 2))),
+    ],
+    ids=["crowded", "lost nodes"],
+)
+@pytest.mark.parametrize("seed", range(2))
+def test_jobs_of_equal_worths_end_at_the_second_that_was_planned(
+    setting: Setting, seed: int
+) -> None:
+    """Jobs that differ in application, epoch, worth or GPUs alone, or in the nodes that are there.
+
+    A plan decides such rounds apart, though it does not decide the same one twice.
+    """
+    jobs = tuple(replace(job, time=600 * place) for place, job in enumerate(JOBS))
+    problem, random = replayed_problem(jobs, APPLICATIONS, setting), np.random.default_rng(seed)
+    planner, ends = Planner(problem, jobs, APPLICATIONS, setting), set()
+    scheduler = planner.scheduler(60.0)
+    usual = [np.full(worth.size, worth.mean()) for worth in rule_of_thumb(problem, 3.0, 0.5)]
+    alike = [np.ones(worth.size) for worth in usual]
+    for worths in (usual, alike, usual, alike):
+        factors = random.choice([0.5, 1.0, 1.0, 2.0], len(jobs)).tolist()
+        own = [worth * factor for worth, factor in zip(worths, factors, strict=True)]
+        planned = scheduler.run(own)
+        assert planned.tolist() == planner.replayed(own, 60.0, lambda _: None).tolist()
+        ends.add(tuple(planned.tolist()))
+    assert len(ends) > 1
 
 
 @pytest.mark.parametrize(
@@ -170,6 +201,27 @@ def test_nothing_is_replayed_on_several_types() -> None:
     )
     typed = replace(problem, trainings=trainings, supply=supply)
     assert replay_placed(typed, day.schedule, JOBS, APPLICATIONS, SETTING) is None
+
+
+@pytest.mark.parametrize("gpu_type", ["", "a100"])
+@pytest.mark.parametrize("slowdown", [1.0, 1.5])
+@pytest.mark.parametrize("name", ["cifar10", "yolov3"])
+def test_rates_are_those_of_a_replay_in_every_epoch(
+    name: str, gpu_type: str, slowdown: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the batch size of that epoch, to the last bit."""
+    monkeypatch.setattr(ProfiledApplication, "slowdown", slowdown)
+    cluster = Cluster((NodeGroup("all", 4, 4, gpu_type),))
+    splits = BestSplits(APPLICATIONS[name], cluster, gpu_type)
+    application = APPLICATIONS[name].on(gpu_type)
+    for spread in ((1,), (2, 1), (4, 4)):
+        for epoch, rate in enumerate(splits.rates(spread)):
+            atomic, further = splits.split(spread, epoch)
+            step, wait = application.step_times(spread, atomic)
+            batch = sum(spread) * atomic * (1 + further)
+            gradient = application.gradient_statistics(batch, epoch)
+            gain = adascale_gain(gradient, float(application.batch.initial), batch)
+            assert rate == gain / ((step + further * (step - wait)) * slowdown)
 
 
 @pytest.mark.parametrize("name", ["cifar10", "ncf", "bert"])

@@ -22,7 +22,11 @@ from goodalloc.solvers.hindsight.best_prices import (
     hindsight_bound,
     patterns_of,
 )
-from goodalloc.solvers.hindsight.free_multipliers import with_free_multipliers
+from goodalloc.solvers.hindsight.free_multipliers import (
+    _ascending,
+    _by_phase,
+    with_free_multipliers,
+)
 from goodalloc.solvers.hindsight.lone_schedules import lone_job_costs
 from goodalloc.solvers.hindsight.order_of_phases import ordered_job_bounds
 from goodalloc.solvers.hindsight.phase_windows import windowed_job_bounds
@@ -185,3 +189,16 @@ def test_the_order_of_two_phases_is_worth_what_it_must_be() -> None:
     (ordered,) = ordered_job_bounds(problem, bound, cell=1.0)
     assert relaxed < 0.95 * exact
     assert 0.98 * exact <= ordered <= exact * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    "phases", [[0, 1, 2], [0, 0, 1, 3, 0, 2, 2, 3], [0, 0, 0], [1, 0, 1, 2, 2]]
+)
+def test_what_is_busy_is_added_up_by_phase(phases: list[int]) -> None:
+    """Of one type of GPU and of several, in which phases are missing; of one phase."""
+    phase = np.array(phases)
+    busy = np.random.default_rng(0).random((5, phase.size))
+    starts = np.flatnonzero(np.diff(phase, prepend=-1))
+    found = _by_phase(busy, starts, _ascending(phase[starts]), 4)
+    for own in range(4):
+        assert np.allclose(found[:, own], busy[:, phase == own].sum(axis=1), rtol=1e-15)
