@@ -468,6 +468,8 @@ ARGUMENTS: list[tuple[list[str], str]] = [
     (["frobnicate"], "got 'frobnicate'; expected one of solve, "),
     (["solve"], "required: file"),
     (["solve", "GOOD", "--fast"], "unrecognized arguments: --fast"),
+    (["solve", "GOOD", "--sovler", "highs"], "arguments: --sovler highs .did you mean --solver.."),
+    (["library", "list", "--feture=tree"], "arguments: --feture=tree .did you mean --feature.."),
     (["solve", "nowhere.json"], "'nowhere.json' does not exist"),
     (["solve", "no-such-name"], "'no-such-name' is neither a file nor one that ships"),
     (["solve", "GOOD/x"], "cannot be read"),

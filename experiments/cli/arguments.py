@@ -72,6 +72,16 @@ class Parser(argparse.ArgumentParser):
         sentence = " ".join(message.split())
         raise ValueError(sentence if sentence.endswith((".", "?")) else f"{sentence}.")
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Parse arguments, and refuse those that are unknown, with the closest options."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            options = list(self._option_string_actions)
+            asked = [word for word in unknown if word.startswith("-")]
+            closest = did_you_mean(asked[0].partition("=")[0], options) if asked else ""
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{closest}")
+        return found, unknown
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Refuse a value that is no choice, and suggest the closest choices."""
         if action.choices is not None and value not in action.choices:

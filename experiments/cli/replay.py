@@ -25,7 +25,8 @@ from goodalloc.experiments.cli.types import uniform_size
 from goodalloc.experiments.replay.replay_conditions import Outage, Setting
 from goodalloc.experiments.reporting.progress import progress_bar
 from goodalloc.experiments.reporting.report import for_machines, text_table
-from goodalloc.experiments.studies.catalogue import ENTRIES, GROUPS, MINUTES_NOTE, REPRODUCTIONS
+from goodalloc.experiments.studies.artifacts import NEEDED
+from goodalloc.experiments.studies.catalogue import ENTRIES, GROUPS, LIST_NOTE, REPRODUCTIONS
 from goodalloc.experiments.studies.documents import whole_minutes
 from goodalloc.experiments.studies.framework.records import table_of
 from goodalloc.experiments.studies.framework.reproduction import Plan
@@ -288,12 +289,13 @@ def _listed() -> Output:
     for name, entry in ENTRIES.items():
         minutes, title = whole_minutes(name), entry.title.removeprefix(f"{name}: ")
         shown = "" if minutes is None else round(max(minutes, 0.1), 1 if minutes < 10 else None)
-        rows.append({"name": name, "minutes": shown, "what": title})
+        needs = NEEDED.get(name, "")
+        rows.append({"name": name, "minutes": shown, "needs": needs, "what": title})
     for name, members in GROUPS.items():
         what = "all of these" if len(members) == len(ENTRIES) else ", ".join(members)
-        rows.append({"name": name, "minutes": "", "what": what})
-    text = text_table(rows, ("name", "minutes", "what"))
-    return Output(f"{text}\n\n{MINUTES_NOTE}", rows)
+        rows.append({"name": name, "minutes": "", "needs": "", "what": what})
+    text = text_table(rows, ("name", "minutes", "needs", "what"))
+    return Output(f"{text}\n\n{LIST_NOTE}", rows)
 
 
 def _reproduce(
@@ -304,8 +306,7 @@ def _reproduce(
     reproduction.require(plan)
     tasks = list(dict.fromkeys(reproduction.tasks(plan)))
     workers = arguments.workers if reproduction.parallel else ALONE
-    minutes = None if plan.quick else whole_minutes(name)
-    expected = "" if minutes is None else expected_minutes(minutes)
+    expected = "" if plan.quick else expected_minutes(whole_minutes(name))
     refused = run_with_progress(arguments, tasks, plan.folder, name, workers, expected)
     if refused:
         raise all_refused(refused, plan.folder)

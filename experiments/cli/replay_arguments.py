@@ -277,7 +277,10 @@ def add_hindsight(parser: argparse.ArgumentParser) -> None:
 
 def add_reproduce(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "what", help="a study of the list below, or list to print all with their minutes"
+        "what",
+        nargs="?",
+        default="list",
+        help="a study of the list below; list, the default, prints all with their minutes",
     )
     parser.epilog = STUDIES_HELP
     parser.add_argument(

@@ -51,6 +51,14 @@ FORESIGHT: Mapping[str, Foresight] = {
     "foresight-hour": "arrivals of an hour",
 }
 
+#: What the columns of the table are.
+SUMMARY_LEGEND = (
+    "knows: what the policy is told of jobs; batch: who chooses their batch sizes; efficiency: "
+    "mean statistical\nefficiency of training GPUs; starved: mean number of active jobs without a "
+    "GPU; more starved: beyond those of the\nbest known answers; served over best: fitness of the "
+    "other jobs over theirs; gap: below the bound of a round"
+)
+
 #: Least end of the axis of gaps, in per cent.
 LEAST_GAP_SHOWN = 0.01
 
@@ -99,7 +107,7 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
 
         save(with_room_for_gaps(plot_replays(folders)), folder / f"replay.{arguments.pictures}")
     texts = [
-        text_table(rows, tuple(rows[0])),
+        f"{text_table(rows, tuple(rows[0]))}\n{SUMMARY_LEGEND}",
         *(() if loss is None else (f"measured loss of shared GPUs: {loss:.3f}",)),
         *(f"{name} is left out. {complaint}" for name, complaint in complaints.items()),
         f"written to {folder}: summary.csv, replay.{arguments.pictures}, and a folder for every "

@@ -28,6 +28,7 @@ from goodalloc.experiments.library.common_ground import (
     note_of,
 )
 from goodalloc.experiments.library.loaded_round import LoadedRound
+from goodalloc.experiments.library.protocol import PENALTY
 from goodalloc.experiments.reporting.progress import progress_bar
 from goodalloc.experiments.reporting.report import for_machines, percent, text_table
 from goodalloc.experiments.support.extras import require_extra
@@ -74,6 +75,14 @@ class Outcome(NamedTuple):
     text: str
     data: Any
     good: bool = True
+
+
+#: What the columns of a ranking are.
+RANK_LEGEND = (
+    "solved: proved optimal by the library's bound; within 1 and 5: rounds within so many per cent "
+    "of the best known\nvalue; none: rounds without an allocation; seconds: shifted geometric "
+    f"mean, {PENALTY:g} times the limit where not solved"
+)
 
 
 def _flat(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
@@ -129,7 +138,10 @@ def list_rounds(arguments: argparse.Namespace) -> Outcome:
         row["gap"] = one.gap if one.known else ""
     closed = sum(one.closed for one in found)
     text = text_table(rows, SHOWN)
-    text += f"\n\n{len(rows)} rounds, of which {closed} have a proved optimum"
+    text += f"\n\n{len(rows)} round{'s' * (len(rows) != 1)}, {closed} with a proved optimum"
+    on_trees = {one.name for one in selected(arguments, trees=True)} - {one.name for one in found}
+    if on_trees:
+        text += f"; {len(on_trees)} more on trees, with --feature tree"
     return Outcome(text, for_machines(rows))
 
 
@@ -297,7 +309,7 @@ def rank_rounds(arguments: argparse.Namespace) -> Outcome:
     ranks = ranked(submissions, rounds)
     rows, columns = rank_rows(ranks), ranks[0]._fields
     text = "\n".join([f"{len(rounds)} rounds that all of them ran", *remarks])
-    text += f"\n\n{text_table(rows, columns)}"
+    text += f"\n\n{text_table(rows, columns)}\n{RANK_LEGEND}"
     classes = {name: rank_rows(some) for name, some in by_category(submissions, rounds).items()}
     if len(classes) > 1:
         for category, lines in classes.items():

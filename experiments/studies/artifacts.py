@@ -38,3 +38,17 @@ ARTIFACTS: Mapping[str, tuple[str, ...]] = {
     "llm": ("llm-times",),
     "chronus": ("aiturbo-conditions", "hindsight-tables"),
 }
+
+#: The data without which a study does not run, by its name; all others also run on profiles and
+#: tables that ship, or on drawn jobs.
+NEEDED: Mapping[str, str] = {
+    "artifact": "pollux",
+    "fig2": "pollux",
+    "fig3": "pollux",
+    "traces": "traces",
+    "hindsight-traces": "traces",
+    "predictability": "aiturbo",
+    "step-times": "dl2",
+    "arena-published": "arena",
+    "llm-times": "llm",
+}

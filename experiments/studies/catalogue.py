@@ -36,9 +36,11 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "training": tuple(TRAININGS),
 }
 
-MINUTES_NOTE = (
+LIST_NOTE = (
     "minutes: of processor time of the stored whole run, on two cores; --quick takes less, and "
-    "replays that studies share are made once"
+    "replays that studies share are made once\n"
+    "needs: published data without which it does not run, by the name in data/ARTIFACTS.md, which "
+    "says where to get it; others take such data with --artifact, or do without"
 )
 
 

@@ -1,11 +1,13 @@
-"""Persistent compilation cache of JAX, in the cache folder of the user."""
+"""What JAX compiled: its persistent cache in the folder of the user, and that of a process."""
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import os
 import platform
+import sys
 from pathlib import Path
 
 #: Environment variable of the folder of the cache.
@@ -17,6 +19,13 @@ LEAST = "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"
 #: Where Linux tells the features of its processors, and how their line begins on x86 and Arm.
 PROCESSORS = Path("/proc/cpuinfo")
 FEATURES = ("flags", "Features")
+
+#: Where Linux tells the memory maps of this process, and the most that one may have.
+MAPS, MOST_MAPS = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
+
+#: Part of these maps above which compiled programs are forgotten. Each program has some 25, and a
+#: process without any left ends with a segmentation fault.
+FULL = 0.25
 
 
 def compilation_cache() -> dict[str, str]:
@@ -33,6 +42,29 @@ def compilation_cache() -> dict[str, str]:
         wanted = {CACHE: str(folder), LEAST: "0.1"}
         return {name: os.environ.get(name, value) for name, value in wanted.items()}
     return {}
+
+
+def forget_programs() -> bool:
+    """Forget the programs that JAX compiled in this process if they leave few memory maps.
+
+    They are compiled, or read from the persistent cache, once more where they are called again.
+
+    Returns
+    -------
+    bool
+        Whether they were forgotten; never where JAX is not loaded, or the system is not Linux.
+    """
+    jax = sys.modules.get("jax")
+    try:
+        with MAPS.open("rb") as lines:
+            few = sum(1 for _ in lines) > FULL * int(MOST_MAPS.read_text())
+    except (OSError, ValueError):
+        return False
+    if jax is None or not few:
+        return False
+    jax.clear_caches()
+    gc.collect()
+    return True
 
 
 def _processor() -> str:

@@ -23,8 +23,10 @@ def slowdown() -> float:
     return min(seconds) / REFERENCE_SECONDS
 
 
-def expected_minutes(minutes: float) -> str:
-    """Return minutes of the catalogue as they are on this machine, in words."""
+def expected_minutes(minutes: float | None) -> str:
+    """Return minutes of the catalogue as they are on this machine, in words; none for None."""
+    if minutes is None:
+        return ""
     here = minutes * slowdown()
     return f"about {here:.0f} min" if here >= 1.5 else f"about {max(round(60 * here), 1)} s"
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.json_file import dump
+from goodalloc.experiments.support.compiled import forget_programs
 from goodalloc.experiments.support.module_code import code_digests, used_modules
 from goodalloc.experiments.support.stop_request import whole_interrupt
 from goodalloc.experiments.support.workers import ALONE, map_unordered
@@ -102,6 +103,7 @@ def _attempt(task: Task, report: Report = lambda _: None) -> tuple[Path, str | N
         finally:
             if task.folder.is_dir():
                 _note_origin(task.folder, before, processor_seconds() - begin)
+            forget_programs()
     except ValueError as error:
         return task.folder, str(error)
     return task.folder, None

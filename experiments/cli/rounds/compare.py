@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.documents.atomic_write import write_atomically
+from goodalloc.data.documents.csv_table import read_table
 from goodalloc.data.documents.csv_writing import csv_text
 from goodalloc.data.rounds.benchmark_set import benchmark_names, find_instance
 from goodalloc.experiments.cli.output import (
@@ -52,7 +53,13 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from matplotlib.axes import Axes
+
+    from goodalloc.models.round.instance import Instance
     from goodalloc.solvers.interface.result import Result
+
+#: Table of the results of a comparison.
+COMPARED = "compare.csv"
 
 #: Gap within which a run counts as solved in the performance profile.
 SOLVED_GAP = 0.01
@@ -66,15 +73,15 @@ def compare_command(arguments: argparse.Namespace) -> Output:
     check_seeds(seeds)
     check_solvers(solvers)
     folder = None if arguments.out is None else make_folder(arguments.out)
+    if folder is not None:
+        _refuse_another_round(folder / COMPARED, instance)
     stop = Stop(seconds=arguments.seconds, gap=arguments.gap)
     with progress_bar(arguments.command, len(solvers) * len(seeds), quiet=arguments.json) as bar:
         results = compare(instance, solvers, seeds, stop=stop, report=lambda _: bar.update())
     rows = comparison_rows(results)
     text = f"{instance.name}\n\n{comparison_text(rows, results, SUMMARY_COLUMNS)}"
     if folder is not None:
-        write_atomically(
-            folder / "compare.csv", csv_text([result_row(r) for r in results], COLUMNS)
-        )
+        write_atomically(folder / COMPARED, csv_text([result_row(r) for r in results], COLUMNS))
         for result in results:
             name = "".join(c if c.isalnum() else "-" for c in result.solver)
             write_result(result, instance, folder / f"{name}-seed-{result.seed}.json")
@@ -88,17 +95,38 @@ def compare_command(arguments: argparse.Namespace) -> Output:
     return Output(text, for_machines(rows), code)
 
 
+def _refuse_another_round(table: Path, instance: Instance) -> None:
+    """Refuse a table of results of another round, whose files would stand beside new ones."""
+    if not table.is_file():
+        return
+    names = {*read_table(table, ("instance",), least=0).columns["instance"]}
+    if others := sorted(names - {instance.name}):
+        raise ValueError(
+            f"Folder '{table.parent}' holds results of '{others[0]}'; expected one for those of "
+            f"'{instance.name}' with --out."
+        )
+
+
 def _draw_comparison(results: Sequence[Result], path: Path) -> None:
     """Draw final gaps beside gaps over time."""
     from matplotlib.figure import Figure
 
-    from goodalloc.experiments.reporting.plots import plot_comparison, save
+    from goodalloc.experiments.reporting.plots import save
 
     solvers = {result.solver for result in results}
     figure = Figure(figsize=(11.0, 2.8 + 0.3 * max(len(solvers), 4)), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    plot_comparison(results, left, right)
+    draw_comparison(results, *figure.subplots(1, 2))
     save(figure, path)
+
+
+def draw_comparison(results: Sequence[Result], left: Axes, right: Axes) -> None:
+    """Draw final gaps in one axes, and gaps over time in another whose times can be read."""
+    from goodalloc.experiments.reporting.plots import plot_comparison
+
+    plot_comparison(results, left, right)
+    first, last = right.get_xlim()
+    if sum(first <= tick <= last for tick in right.get_xticks()) < 2:
+        right.xaxis.set_minor_formatter("{x:g}")  # about a decade, of which one power is shown
 
 
 def gap_command(arguments: argparse.Namespace) -> Output:

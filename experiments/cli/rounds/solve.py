@@ -39,6 +39,15 @@ if TYPE_CHECKING:
     from goodalloc.solvers.interface.result import Result
     from goodalloc.solvers.interface.stages import Stage
 
+#: What ended a search before a proof, in words.
+STOPPED_BY = {
+    Limit.TIME: "the time limit",
+    Limit.GAP: "the gap that was asked for",
+    Limit.ITERATIONS: "the number of iterations",
+    Limit.NO_IMPROVEMENT: "no further improvement",
+    Limit.INTERRUPTED: "an interrupt",
+}
+
 #: Jobs up to which the allocation is printed.
 MOST_PRINTED_JOBS = 40
 
@@ -121,7 +130,7 @@ def solve_text(instance: Instance, result: Result, stages: Sequence[Stage] = ())
     """Return a result as text, with the stages of the solve."""
     cluster = instance.cluster
     jobs, gpus = counted(instance.num_jobs, "job"), counted(cluster.num_gpus, "GPU")
-    limit = "" if result.limit is None else f" (stopped by {str(result.limit).replace('_', ' ')})"
+    limit = "" if result.limit is None else f" (stopped by {STOPPED_BY[result.limit]})"
     lines = [
         ("instance", f"{instance.name}: {jobs}, {counted(cluster.num_nodes, 'node')}, {gpus}"),
         ("solver", result.solver),

@@ -9,10 +9,13 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
 import goodalloc.models
 from goodalloc.data.files.instance import instance_text, read_instance
@@ -21,9 +24,11 @@ from goodalloc.data.rounds.column_file import write_columns
 from goodalloc.data.rounds.column_rounds import generate_columns
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.cli.rounds import columns as columns_command
+from goodalloc.experiments.cli.rounds.compare import draw_comparison
 from goodalloc.formulations.basics.power_mean_cost import fitness_from_cost
 from goodalloc.models.columns.round_columns import RoundColumns
 from goodalloc.models.round.starved_jobs import Starvation
+from goodalloc.solvers.certificates.solve import solve
 from goodalloc.solvers.interface.result import Status
 from goodalloc.solvers.interface.result_file import read_result
 
@@ -200,7 +205,7 @@ def test_an_interrupt_reports_the_best_so_far(
 ) -> None:
     """130 only if there is nothing to report."""
     text = run(capsys, "solve", SMALL, "--solver", f"{plugin}:{solver}", code=code)
-    assert ("stopped by interrupted" in text) == (solver != "interrupted")
+    assert ("stopped by an interrupt" in text) == (solver != "interrupted")
 
 
 def test_an_interrupted_comparison_reports_what_is_done(
@@ -320,6 +325,36 @@ def test_compare_writes_table_picture_and_results(
     assert len({row["bound"] for row in rows}) == 1
     assert (out / "compare.png").read_bytes().startswith(b"\x89PNG")
     assert read_result(out / "greedy-seed-1.json", load_benchmark(SMALL)).seed == 1
+
+
+def test_a_comparison_is_not_written_beside_that_of_another_round(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same round again may be; nothing of the first one changes otherwise."""
+    options = ["--solvers", "greedy", "--out", str(tmp_path)]
+    for _ in range(2):
+        assert main(["compare", "tiny-cold", *options]) == 0
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert main(["compare", SMALL, *options]) == 2
+    assert "holds results of 'tiny-cold'" in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_the_time_of_a_fast_solver_can_be_read(tmp_path: Path) -> None:
+    """Where one power of ten is on the axis, the ticks between have numbers, too."""
+    figure = Figure()
+    left, right = figure.subplots(1, 2)
+    result = replace(solve(load_benchmark("tiny-cold"), "greedy"), solve_seconds=0.03, history=())
+    draw_comparison([result], left, right)
+    FigureCanvasAgg(figure).draw()
+    first, last = right.get_xlim()
+    told = [
+        tick.label1.get_text()
+        for tick in right.xaxis.get_minor_ticks()
+        if first <= tick.get_loc() <= last
+    ]
+    assert told
+    assert all(told)
 
 
 def test_the_demonstration_leaves_a_table_and_a_picture(

@@ -397,6 +397,10 @@ def test_rounds_are_listed_shown_and_written(
     """And what is written is verified by the command for certificates."""
     assert main(["library", "list", "--origin", "sia", "--json"]) == 0
     assert {row["origin"] for row in json.loads(capsys.readouterr().out)} == {"sia"}
+    assert main(["library", "list", "--rounds", "tiny-cold"]) == 0
+    assert capsys.readouterr().out.endswith("\n1 round, 1 with a proved optimum\n")
+    assert main(["library", "list", "--class", "easy"]) == 0
+    assert "more on trees, with --feature tree\n" in capsys.readouterr().out
     assert main(["library", "show", "tiny-cold"]) == 0
     assert "benchmark name=tiny-cold" in capsys.readouterr().out
     files = [str(tmp_path / name) for name in ("round.json", "best.json", "proof.json")]

@@ -18,6 +18,7 @@ from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.cli.output import all_refused
 from goodalloc.experiments.replay.replay_task import ReplayTask
 from goodalloc.experiments.reporting.estimates import estimate_of, shown_estimate
+from goodalloc.experiments.studies.artifacts import NEEDED
 from goodalloc.experiments.studies.catalogue import ENTRIES, GROUPS, REPRODUCTIONS
 from goodalloc.experiments.studies.documents import stored_result
 from goodalloc.experiments.studies.entry import Entry
@@ -35,6 +36,20 @@ from tests.support.replay.replays import SAME, SHORT, SMALL
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+@pytest.mark.parametrize("name", list(ENTRIES))
+def test_studies_that_need_published_data_are_marked(name: str, tmp_path: Path) -> None:
+    """They refuse to run without it, and the others do not."""
+    reproduction, plan = REPRODUCTIONS[name], Plan(tmp_path)
+    try:
+        reproduction.require(reproduction.own(plan))
+        refused = ""
+    except ValueError as error:
+        refused = str(error)
+    assert bool(refused) == (name in NEEDED)
+    if refused:
+        assert "artifact" in refused.lower()
 
 
 @pytest.mark.parametrize("name", list(CASES))

@@ -1,14 +1,25 @@
-"""Folder of what JAX compiles: one for every kind of processor."""
+"""What JAX compiles: a folder for every kind of processor, and no more than a process can hold."""
 
 from __future__ import annotations
 
 import platform
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 from goodalloc.experiments.support import compiled
-from goodalloc.experiments.support.compiled import CACHE, LEAST, compilation_cache
+from goodalloc.experiments.support.compiled import CACHE, LEAST, compilation_cache, forget_programs
+from goodalloc.experiments.support.tasks import run_tasks
+
+if TYPE_CHECKING:
+    from goodalloc.experiments.support.tasks import Report
+
+#: Programs of different shapes that a test compiles, each of which has more than one memory map.
+SHAPES = range(1, 11)
 
 
 @pytest.fixture
@@ -65,3 +76,51 @@ def test_what_the_user_has_set_is_left_to_him(home: Path, monkeypatch: pytest.Mo
     (home / "file").write_text("in the way")
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / "file"))
     assert compilation_cache() == {}
+
+
+def maps() -> int:
+    """Memory maps of this process."""
+    return len(compiled.MAPS.read_bytes().splitlines())
+
+
+class Compiling:
+    """Task that compiles a program for every shape."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.begin, self.end = folder, 0, 0
+
+    def run(self, report: Report) -> None:
+        """Compile, and count memory maps."""
+        self.total = jax.jit(lambda values: jnp.sort(jnp.cumsum(values)).sum())
+        self.begin = maps()
+        for size in SHAPES:
+            self.total(jnp.ones(size)).block_until_ready()
+        self.end = maps()
+        report(1.0)
+
+
+@pytest.mark.skipif(not compiled.MAPS.exists(), reason="the system tells no memory maps")
+def test_programs_are_forgotten_between_tasks_where_few_memory_maps_are_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And kept where many are left: with none left the process would end."""
+    most = tmp_path / "max_map_count"
+    monkeypatch.setattr(compiled, "MOST_MAPS", most)
+    for kept, limit in ((True, 10**9), (False, 1)):
+        most.write_text(f"{limit}\n")
+        first, second = (Compiling(tmp_path / f"{name}-{limit}") for name in ("first", "second"))
+        assert run_tasks([first, second]) == {}
+        assert first.end > first.begin + len(SHAPES)
+        assert (second.begin >= first.end) == kept
+
+
+def test_programs_are_kept_where_nothing_is_told_of_memory_maps_or_jax_is_not_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on other systems; and in processes that have no programs."""
+    monkeypatch.setattr(compiled, "MOST_MAPS", tmp_path / "none")
+    assert not forget_programs()
+    (tmp_path / "one").write_text("1")
+    monkeypatch.setattr(compiled, "MOST_MAPS", tmp_path / "one")
+    monkeypatch.delitem(sys.modules, "jax")
+    assert not forget_programs()
