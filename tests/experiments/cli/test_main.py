@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import goodalloc.models
@@ -25,6 +24,7 @@ from goodalloc.data.rounds.column_rounds import generate_columns
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.cli.rounds import columns as columns_command
 from goodalloc.experiments.cli.rounds.compare import draw_comparison
+from goodalloc.experiments.reporting.plots import save
 from goodalloc.formulations.basics.power_mean_cost import fitness_from_cost
 from goodalloc.models.columns.round_columns import RoundColumns
 from goodalloc.models.round.starved_jobs import Starvation
@@ -346,7 +346,7 @@ def test_the_time_of_a_fast_solver_can_be_read(tmp_path: Path) -> None:
     left, right = figure.subplots(1, 2)
     result = replace(solve(load_benchmark("tiny-cold"), "greedy"), solve_seconds=0.03, history=())
     draw_comparison([result], left, right)
-    FigureCanvasAgg(figure).draw()
+    save(figure, tmp_path / "compare.png")
     first, last = right.get_xlim()
     told = [
         tick.label1.get_text()
