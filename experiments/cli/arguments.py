@@ -72,9 +72,9 @@ class Parser(argparse.ArgumentParser):
         sentence = " ".join(message.split())
         raise ValueError(sentence if sentence.endswith((".", "?")) else f"{sentence}.")
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+    def parse_known_args(self, *given: Any, **named: Any) -> Any:
         """Parse arguments, and refuse those that are unknown, with the closest options."""
-        found, unknown = super().parse_known_args(args, namespace)
+        found, unknown = super().parse_known_args(*given, **named)
         if unknown:
             options = list(self._option_string_actions)
             asked = [word for word in unknown if word.startswith("-")]
