@@ -23,8 +23,8 @@ FEATURES = ("flags", "Features")
 #: Where Linux tells the memory maps of this process, and the most that one may have.
 MAPS, MOST_MAPS = Path("/proc/self/maps"), Path("/proc/sys/vm/max_map_count")
 
-#: Part of these maps above which compiled programs are forgotten. Each program has some 25, and a
-#: process without any left ends with a segmentation fault.
+#: Part of these maps above which compiled programs are forgotten: each has several, and a process
+#: without any left ends with a segmentation fault.
 FULL = 0.25
 
 
@@ -45,7 +45,7 @@ def compilation_cache() -> dict[str, str]:
 
 
 def forget_programs() -> bool:
-    """Forget the programs that JAX compiled in this process if they leave few memory maps.
+    """Forget the programs that JAX compiled in this process if it has too many memory maps.
 
     They are compiled, or read from the persistent cache, once more where they are called again.
 
@@ -57,10 +57,10 @@ def forget_programs() -> bool:
     jax = sys.modules.get("jax")
     try:
         with MAPS.open("rb") as lines:
-            few = sum(1 for _ in lines) > FULL * int(MOST_MAPS.read_text())
+            full = sum(1 for _ in lines) > FULL * int(MOST_MAPS.read_text())
     except (OSError, ValueError):
         return False
-    if jax is None or not few:
+    if jax is None or not full:
         return False
     jax.clear_caches()
     gc.collect()

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 #: What ended a search before a proof, in words.
 STOPPED_BY = {
     Limit.TIME: "the time limit",
-    Limit.GAP: "the gap that was asked for",
+    Limit.GAP: "the gap limit",
     Limit.ITERATIONS: "the number of iterations",
-    Limit.NO_IMPROVEMENT: "no further improvement",
+    Limit.NO_IMPROVEMENT: "a lack of improvement",
     Limit.INTERRUPTED: "an interrupt",
 }
 
