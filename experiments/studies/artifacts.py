@@ -39,16 +39,24 @@ ARTIFACTS: Mapping[str, tuple[str, ...]] = {
     "chronus": ("aiturbo-conditions", "hindsight-tables"),
 }
 
-#: The data without which a study does not run, by its name; all others also run on profiles and
-#: tables that ship, or on drawn jobs.
+#: Studies that do not run without published data; all others also run on profiles and tables that
+#: ship, or on drawn jobs.
+WITHOUT_SUBSTITUTE = (
+    "artifact",
+    "fig2",
+    "fig3",
+    "traces",
+    "hindsight-traces",
+    "predictability",
+    "step-times",
+    "arena-published",
+    "llm-times",
+)
+
+#: The data that these need, by their names.
 NEEDED: Mapping[str, str] = {
-    "artifact": "pollux",
-    "fig2": "pollux",
-    "fig3": "pollux",
-    "traces": "traces",
-    "hindsight-traces": "traces",
-    "predictability": "aiturbo",
-    "step-times": "dl2",
-    "arena-published": "arena",
-    "llm-times": "llm",
+    study: data
+    for data, studies in ARTIFACTS.items()
+    for study in studies
+    if study in WITHOUT_SUBSTITUTE
 }

@@ -55,16 +55,17 @@ def forget_programs() -> bool:
         Whether they were forgotten; never where JAX is not loaded, or the system is not Linux.
     """
     jax = sys.modules.get("jax")
+    if jax is None:
+        return False
     try:
         with MAPS.open("rb") as lines:
             full = sum(1 for _ in lines) > FULL * int(MOST_MAPS.read_text())
     except (OSError, ValueError):
         return False
-    if jax is None or not full:
-        return False
-    jax.clear_caches()
-    gc.collect()
-    return True
+    if full:
+        jax.clear_caches()
+        gc.collect()
+    return full
 
 
 def _processor() -> str:
