@@ -10,7 +10,8 @@ from faces import ROOT, room_path
 
 from goodalloc.experiments.studies.catalogue import ENTRIES, GROUPS
 from goodalloc.experiments.studies.documents import stored_result, whole_minutes
-from goodalloc.experiments.studies.entries import OTHERS, PUBLISHED, STUDIES, TRAININGS
+from goodalloc.experiments.studies.entries import OTHERS, STUDIES, TRAININGS
+from goodalloc.experiments.studies.published_entries import PUBLISHED
 from goodalloc.experiments.studies.stored_figures import DRAWABLE
 from goodalloc.solvers import POLICIES, make_policy
 from goodalloc.solvers.interface.base import SOLVERS
@@ -80,6 +81,7 @@ COUNTERPARTS: Mapping[str, str] = {
     "hindsight-machines": "none: AlloX's queues (EuroSys'20); [more](../formulations/HINDSIGHT.md)",
     "hindsight-tables": "none: tables of other studies; [more](../formulations/HINDSIGHT.md)",
     "hindsight-optimum": "none: small days; [more](../formulations/HINDSIGHT.md)",
+    "hindsight-minute": "none: within 60 s a day; [more](../formulations/HINDSIGHT.md)",
     "hindsight-growth": "none: time and memory; [more](../formulations/HINDSIGHT.md)",
     "profile-parts": "none: fitted to what was measured",
     "profile-fits": "none: what ships beside what it was fitted to",

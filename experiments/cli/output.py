@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterable, Iterator, Mapping
 
 #: Exit codes: nothing found or a solver that failed; bad input; Ctrl-C.
@@ -117,6 +118,11 @@ def make_folder(path: str) -> Path:
     if not os.access(folder, os.W_OK):
         raise ValueError(f"Folder '{path}' cannot be written (no permission).")
     return folder
+
+
+def policy_folder(arguments: argparse.Namespace, policy: str) -> Path:
+    """Return the folder of the records of a policy, within that of the output."""
+    return Path(arguments.out).absolute() / policy.replace(":", ".")
 
 
 def all_refused(refused: Mapping[Path, str], folder: Path) -> ValueError:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
@@ -23,17 +21,16 @@ from goodalloc.experiments.cli.output import (
 )
 from goodalloc.experiments.cli.types import uniform_size
 from goodalloc.experiments.replay.replay_conditions import Outage, Setting
-from goodalloc.experiments.reporting.progress import progress_bar
+from goodalloc.experiments.reporting.progress import percents, progress_bar
 from goodalloc.experiments.reporting.report import for_machines, text_table
 from goodalloc.experiments.studies.artifacts import NEEDED
 from goodalloc.experiments.studies.catalogue import ENTRIES, GROUPS, LIST_NOTE, REPRODUCTIONS
 from goodalloc.experiments.studies.documents import whole_minutes
 from goodalloc.experiments.studies.framework.records import table_of
 from goodalloc.experiments.studies.framework.reproduction import Plan
-from goodalloc.experiments.support.machine_description import usable_cores
 from goodalloc.experiments.support.machine_speed import expected_minutes, slowdown
 from goodalloc.experiments.support.tasks import processor_seconds, run_tasks
-from goodalloc.experiments.support.workers import ALONE, meanwhile
+from goodalloc.experiments.support.workers import ALONE
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.mode import resources
 from goodalloc.models.support.validation import did_you_mean, literal
@@ -41,11 +38,9 @@ from goodalloc.solvers.policies.registry import make_policy
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from goodalloc.data.workloads.workload import Submission
-    from goodalloc.experiments.hindsight import HindsightDay
-    from goodalloc.experiments.replay_bound.replay_bound import ReplayBound
     from goodalloc.experiments.support.tasks import Task
     from goodalloc.experiments.support.workers import Workers
     from goodalloc.models.topology import Topology
@@ -56,14 +51,6 @@ LATEST = 31_622_400
 
 #: File of the certificate of a bound on all replays.
 REPLAY_BOUND = "replay-bound.json"
-
-#: Least number of jobs for which all replays are bounded in another process, which starts when the
-#: bound on schedules is found.
-MEANWHILE = 30
-
-#: Part of the progress of `hindsight` that counts for the schedules, while that bound is proved
-#: beside them and where it is proved after them.
-BESIDE, BEFORE = 0.95, 0.7
 
 #: Files that `hindsight` writes, besides the picture.
 WRITTEN = (
@@ -79,11 +66,12 @@ WRITTEN = (
 
 def hindsight_command(arguments: argparse.Namespace) -> Output:
     """Bound all schedules of a workload, and find one with hindsight."""
-    from goodalloc.experiments.hindsight.day import HindsightDay
-    from goodalloc.experiments.hindsight.day_by_objective import day_by
     from goodalloc.experiments.hindsight.day_search import DaySearch
-    from goodalloc.experiments.replay_bound.replay_bound import prove_replays
+    from goodalloc.experiments.replay_bound.whole_day import whole_day
 
+    search = DaySearch(arguments.price_interval, arguments.search_seed, arguments.steps)
+    if arguments.seconds is not None:
+        search = search.within(arguments.seconds)
     if (arguments.objective == "late-jobs") != (arguments.due is not None):
         raise ValueError("argument --due: expected with --objective late-jobs, and only with it.")
     workload = workload_of(arguments)
@@ -96,46 +84,26 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
     weights, topology = _read_files(arguments, workload, setting.cluster)
     check_kept(arguments.out, WRITTEN, arguments.workload, arguments.weights, arguments.tree)
     folder = make_folder(arguments.out)
-    averaged = arguments.objective in ("completion", "slowdown")
-    apart = averaged and len(workload) >= MEANWHILE and usable_cores() > 1
-    wait: Callable[[], dict[str, Any]] | None = None
-    part = (BESIDE if apart else BEFORE) if averaged else 1.0
-    with ExitStack() as beside, progress_bar("hindsight", 100, quiet=arguments.json) as bar:
-        report = _percents(bar)
-
-        def bounded(problem: Any, bound: Any, proved: float) -> None:
-            nonlocal wait
-            if apart:
-                prove = partial(prove_replays, problem, bound, proved, setting)
-                with suppress(OSError):  # no process can be started
-                    wait = beside.enter_context(meanwhile(prove, arguments.traces))
-
-        day = day_by(
+    with progress_bar("hindsight", 100, quiet=arguments.json) as bar:
+        report = percents(bar)
+        day, replays = whole_day(
             arguments.objective,
             workload,
             setting,
             arguments.traces,
-            DaySearch(arguments.price_interval, arguments.search_seed, arguments.steps),
+            search,
             due=arguments.due,
             weights=weights,
             topology=topology,
-            bounded=bounded,
-            report=lambda share: report(part * share),
+            report=report,
         )
         written, texts, data = day.write(folder, arguments.pictures), [day.text], day.data
-        if isinstance(day, HindsightDay):
-            replays = _replays(
-                day,
-                setting,
-                arguments.traces,
-                wait,
-                report=lambda share: report(part + (1.0 - part) * share),
-            )
+        if replays is None:
+            (folder / REPLAY_BOUND).unlink(missing_ok=True)  # of another objective, before
+        else:
             write_atomically(folder / REPLAY_BOUND, dump(replays.certificate) + "\n")
             written, texts = (*written, REPLAY_BOUND), [*texts, replays.text]
             data = {**data, **replays.data}
-        else:
-            (folder / REPLAY_BOUND).unlink(missing_ok=True)  # of another objective, before
         report(1.0)
     texts.append(f"written to {folder}: {', '.join(written)}")
     return Output("\n\n".join(texts), data)
@@ -155,42 +123,6 @@ def _read_files(
 
         topology = read_wishes(arguments.tree, cluster, [job.name for job in workload]).topology
     return weights, topology
-
-
-def _replays(
-    day: HindsightDay,
-    setting: Setting,
-    traces: str | None,
-    wait: Callable[[], dict[str, Any]] | None,
-    report: Callable[[float], None],
-) -> ReplayBound:
-    """Return the bound on all replays of a day.
-
-    Parameters
-    ----------
-    day, setting, traces, report
-        As in `bound_replays`.
-    wait
-        Function that waits for the certificate of another process; None if there is none.
-    """
-    from goodalloc.experiments.replay_bound.replay_bound import ReplayBound, bound_replays
-
-    if wait is not None:
-        with suppress(ChildProcessError):  # as of one that was killed for its memory
-            return ReplayBound(day, wait())
-    return bound_replays(day, setting, traces, report=report)
-
-
-def _percents(bar: Any) -> Callable[[float], None]:
-    """Return a callback that moves a bar of 100 to the share that is done."""
-    done = 0
-
-    def report(share: float) -> None:
-        nonlocal done
-        bar.update(round(100 * share) - done)
-        done = round(100 * share)
-
-    return report
 
 
 #: Sources of rows, as the last line of the output names them.
@@ -375,11 +307,6 @@ def workload_of(arguments: argparse.Namespace) -> tuple[Submission, ...]:
             "the time of the first job."
         )
     return submitted
-
-
-def policy_folder(arguments: argparse.Namespace, policy: str) -> Path:
-    """Return the folder of the records of a policy, within that of the output."""
-    return Path(arguments.out).absolute() / policy.replace(":", ".")
 
 
 def run_with_progress(

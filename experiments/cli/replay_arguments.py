@@ -271,6 +271,12 @@ def add_hindsight(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--search-seed", type=whole(0), default=0, help="seed of that search (default: 0)"
     )
+    parser.add_argument(
+        "--seconds",
+        type=number(0.0),
+        help="time limit: the searches stop in time; rates and proofs are made in any case "
+        "(default: none)",
+    )
     _add_pictures(parser)
     add_out(parser, "results/hindsight", "folder of bound, schedule and picture")
 

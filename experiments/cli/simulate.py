@@ -16,10 +16,10 @@ from goodalloc.experiments.cli.output import (
     drawing,
     flat,
     make_folder,
+    policy_folder,
 )
 from goodalloc.experiments.cli.replay import (
     cluster_of,
-    policy_folder,
     run_with_progress,
     workload_of,
 )

@@ -14,8 +14,9 @@ from goodalloc.experiments.cli.output import (
     drawing,
     flat,
     make_folder,
+    policy_folder,
 )
-from goodalloc.experiments.cli.replay import cluster_of, policy_folder, run_with_progress
+from goodalloc.experiments.cli.replay import cluster_of, run_with_progress
 from goodalloc.experiments.cli.replay_arguments import (
     ONE_TYPE_POLICIES,
     PLAN_POLICIES,

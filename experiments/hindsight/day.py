@@ -20,7 +20,6 @@ from goodalloc.models.hindsight.offline_schedule import completion_times, schedu
 from goodalloc.solvers.hindsight.best_prices import hindsight_bound, stages_to
 from goodalloc.solvers.hindsight.free_multipliers import with_free_multipliers
 from goodalloc.solvers.hindsight.schedule_search import find_schedule
-from goodalloc.solvers.interface.stop import Stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +40,9 @@ Bounded: TypeAlias = "Callable[[OfflineProblem, HindsightBound, float], None]"
 
 #: Most jobs each of which gets multipliers of its own, as every job is priced with those of all.
 MOST_FREE = 1000
+
+#: Part of the time left that the search of the bound may take, if there is a limit.
+BOUND_TIME = 0.5
 
 #: Share of the progress that the search of the bound counts for.
 BOUND_SHARE = 0.3
@@ -67,6 +69,10 @@ class HindsightDay:
         A schedule that the simulator replayed; None where there was no replay.
     objective
         What the objective of the problem is called.
+    search
+        Limits of the searches.
+    steps
+        Steps of that of the ideal schedule.
     """
 
     problem: OfflineProblem
@@ -75,6 +81,8 @@ class HindsightDay:
     schedule: HindsightSchedule
     replayed: ReplayedSchedule | None = None
     objective: Objective = COMPLETION
+    search: DaySearch = USUAL_SEARCH
+    steps: int = 0
 
     @cached_property
     def closed_form(self) -> ClosedForm | None:
@@ -100,6 +108,8 @@ class HindsightDay:
             f"replayable_{key}": replayed,
             "bound_over_schedule": proved / found,
             "bound_over_replayable": None if replayed is None else proved / replayed,
+            "schedule_steps": self.steps,
+            "replayable_steps": None if self.replayed is None else self.replayed.steps,
             "greater_closed_form": None if closed is None else closed._asdict(),
             "most_delaying": [
                 {"job": name, "application": training, "seconds": seconds}
@@ -136,6 +146,11 @@ class HindsightDay:
                 f"{tell(told[f'replayable_{key}'])};",
                 f"the bound is {told['bound_over_replayable']:.1%} of that.",
             ]
+        if self.search.until is not None:
+            made = f"{self.steps:,} of {self.search.steps:,} steps"
+            if self.replayed is not None:
+                made += f", {self.replayed.steps} of {self.search.replayed_steps:,} with restarts"
+            lines.append(f"Within the time limit, schedules were searched for by {made}.")
         whole = float(self.delays.total.sum())
         shares = [f"{job} {seconds / whole:.0%}" for job, _, seconds in self._most_delaying()]
         if shares:
@@ -219,6 +234,7 @@ def look_back(
     *,
     objective: Objective = COMPLETION,
     clock: float = 60.0,
+    share: float = 1.0,
     bounded: Bounded = lambda *_: None,
     report: Callable[[float], None] = lambda _share: None,
 ) -> HindsightDay:
@@ -234,6 +250,8 @@ def look_back(
         What its objective is called.
     clock
         Seconds between decisions of the schedule, besides those when a job begins or ends.
+    share
+        Part of the time left that the search of the schedule may take, if there is a limit.
     bounded
         Callback for the bound, before a schedule is searched.
     report
@@ -245,23 +263,33 @@ def look_back(
         If the schedule is not feasible or below the bound, so that nothing of it is reported.
     """
     bound = hindsight_bound(
-        problem, stages_to(search.interval), report=lambda share, _: report(BOUND_SHARE * share)
+        problem,
+        stages_to(search.interval),
+        stop=search.stop(share=BOUND_TIME),
+        report=lambda done, _: report(BOUND_SHARE * done),
     )
     if len(problem.jobs) <= MOST_FREE:
         bound = with_free_multipliers(problem, bound)
     certificate = bound_document(problem, bound)
     proved = float(certificate["bound"])
     bounded(problem, bound, proved)
+    steps = 0
+
+    def stepped(step: int, _value: float) -> None:
+        nonlocal steps
+        steps = step
+        report(BOUND_SHARE + (1 - BOUND_SHARE) * step / search.steps)
+
     schedule = find_schedule(
         problem,
         bound,
         clock=clock,
         seed=search.seed,
-        stop=Stop(iterations=search.steps),
-        report=lambda step, _: report(BOUND_SHARE + (1 - BOUND_SHARE) * step / search.steps),
+        stop=search.stop(search.steps, share),
+        report=stepped,
     )
     require_sound(problem, schedule, proved)
-    return HindsightDay(problem, bound, certificate, schedule, objective=objective)
+    return HindsightDay(problem, bound, certificate, schedule, None, objective, search, steps)
 
 
 def require_sound(problem: OfflineProblem, schedule: HindsightSchedule, proved: float) -> None:

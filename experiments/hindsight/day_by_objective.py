@@ -37,6 +37,9 @@ ObjectiveName = Literal["completion", "slowdown", "late-jobs", "makespan"]
 #: Part of the progress of a day with a replay that its bound and ideal schedule count for.
 IDEAL_SHARE = 0.3
 
+#: Part of the time left that the search of an ideal schedule may take where one is replayed, too.
+IDEAL_TIME = 0.3
+
 
 def day_by(
     objective: ObjectiveName,
@@ -116,6 +119,7 @@ def day_by(
         search,
         objective=told,
         clock=clock,
+        share=IDEAL_TIME if topology is None else 1.0,
         bounded=bounded,
         report=lambda share: report((IDEAL_SHARE if topology is None else 1.0) * share),
     )

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 
 from goodalloc.models.support.validation import require_count, require_number
+from goodalloc.solvers.interface.stop import Stop
+
+#: Steps of the search of an ideal schedule for each of that of worths with restarts, which takes
+#: several times as long.
+STEPS_A_REPLAYED = 5
+
+#: Part of a time limit after which searches end: replays and files take the rest.
+SEARCHED = 0.85
+
+#: Least seconds of a search, which tries its starts in any case.
+LEAST_SECONDS = 1e-3
 
 
 @dataclass(frozen=True)
@@ -19,6 +31,9 @@ class DaySearch:
         Seed of the search of a schedule.
     steps
         Steps of the search of a schedule.
+    until
+        Moment of `time.monotonic` by which the searches end; None for no such limit. Rates and
+        certificates are worked out in any case.
 
     Raises
     ------
@@ -29,17 +44,62 @@ class DaySearch:
     --------
     >>> from goodalloc.experiments.hindsight import DaySearch
     >>> DaySearch(steps=100)
-    DaySearch(interval=300.0, seed=0, steps=100)
+    DaySearch(interval=300.0, seed=0, steps=100, until=None)
     """
 
     interval: float = 300.0
     seed: int = 0
     steps: int = 1000
+    until: float | None = None
 
     def __post_init__(self) -> None:
         require_number("Hindsight: interval", self.interval, minimum=0.0, strict=True)
         require_count("Hindsight: seed", self.seed, 0)
         require_count("Hindsight: steps", self.steps, 1)
+        if self.until is not None:
+            require_number("Hindsight: until", self.until)
+
+    def within(self, seconds: float) -> DaySearch:
+        """Return this search with a time limit.
+
+        Parameters
+        ----------
+        seconds
+            Seconds from now, in about which all of a day is to end.
+        """
+        return replace(self, until=time.monotonic() + SEARCHED * seconds)
+
+    @property
+    def replayed_steps(self) -> int:
+        """Steps of the search of a schedule with restarts."""
+        return max(self.steps // STEPS_A_REPLAYED, 1)
+
+    def stop(self, steps: int | None = None, share: float = 1.0) -> Stop:
+        """Return the limits of a search that begins now.
+
+        Parameters
+        ----------
+        steps
+            Most steps, None for any number.
+        share
+            Part of the time left that it may take.
+        """
+        return limits(self.until, share).replace(iterations=steps)
+
+
+def limits(until: float | None, share: float = 1.0) -> Stop:
+    """Return the limit of a search that begins now and may take a share of the time left.
+
+    Parameters
+    ----------
+    until
+        Moment of `time.monotonic`; None for no limit.
+    share
+        The share.
+    """
+    if until is None:
+        return Stop()
+    return Stop(seconds=max(share * (until - time.monotonic()), LEAST_SECONDS))
 
 
 #: As many steps as `goodalloc hindsight` takes.

@@ -18,7 +18,6 @@ from goodalloc.models.hindsight.deadlines import late_jobs, require_due
 from goodalloc.solvers.hindsight.best_prices import hindsight_bound
 from goodalloc.solvers.hindsight.late_jobs import late_jobs_bound, makespan_bound
 from goodalloc.solvers.hindsight.schedule_search import find_schedule
-from goodalloc.solvers.interface.stop import Stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -227,6 +226,6 @@ def _schedule(
         goal=goal,
         clock=clock,
         seed=search.seed,
-        stop=Stop(iterations=search.steps),
+        stop=search.stop(search.steps),
         report=lambda step, _: report(step / search.steps),
     )

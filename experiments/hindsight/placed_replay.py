@@ -19,7 +19,6 @@ from goodalloc.solvers.hindsight.schedule_search import (
     best_worths,
     rule_of_thumb,
 )
-from goodalloc.solvers.interface.stop import Stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -42,10 +41,6 @@ HOLDS = (100.0, 150.0, 200.0, 300.0, 450.0)
 #: Part of the progress that the search counts for.
 SEARCH_SHARE = 0.6
 
-#: Steps of the search of an ideal schedule for each of that of worths with restarts, which takes
-#: several times as long.
-STEPS_A_REPLAYED = 5
-
 
 @dataclass(frozen=True)
 class ReplayedSchedule:
@@ -59,19 +54,35 @@ class ReplayedSchedule:
         Completion times, in the order of the problem.
     planned
         Objective of the plan.
+    steps
+        Steps of its search.
     """
 
     value: float
     completion: Float[Floats, " jobs"]
     planned: float
+    steps: int
 
 
 class _Plan(NamedTuple):
-    """Worths of a schedule in rounds with restarts, its seconds of an allocation, its objective."""
+    """Schedule in rounds with restarts.
+
+    Attributes
+    ----------
+    worths
+        Worths by which it is built.
+    hold
+        Seconds that its allocations are expected to last.
+    value
+        Its objective.
+    steps
+        Steps of its search.
+    """
 
     worths: Worths
     hold: float
     value: float
+    steps: int
 
 
 def _best_plan(
@@ -96,7 +107,7 @@ def _best_plan(
     report
         Callback for the share that is done.
     """
-    steps = max(search.steps // STEPS_A_REPLAYED, 1)
+    steps = search.replayed_steps
     starts = [
         schedule.worth,
         *(rule_of_thumb(problem, second, power) for second in SECONDS for power in POWERS),
@@ -104,15 +115,22 @@ def _best_plan(
     usual = scheduler(HOLDS[len(HOLDS) // 2])
     start = min(starts, key=lambda start: problem.total(usual.run(start)))
     best = min(map(scheduler, HOLDS), key=lambda one: problem.total(one.run(start)))
+    taken = 0
+
+    def stepped(step: int, _value: float) -> None:
+        nonlocal taken
+        taken = step
+        report(step / steps)
+
     worths = best_worths(
         problem,
         best.run,
         [start],
         seed=search.seed,
-        stop=Stop(iterations=steps),
-        report=lambda step, _: report(step / steps),
+        stop=search.stop(steps),
+        report=stepped,
     )
-    return _Plan(worths, best.hold, problem.total(best.run(worths)))
+    return _Plan(worths, best.hold, problem.total(best.run(worths)), taken)
 
 
 def plan_without_nodes(
@@ -188,7 +206,7 @@ def replay_placed(
         plan.hold,
         lambda share: report(SEARCH_SHARE + (1.0 - SEARCH_SHARE) * share),
     )
-    return ReplayedSchedule(problem.total(ends), ends, plan.value)
+    return ReplayedSchedule(problem.total(ends), ends, plan.value, plan.steps)
 
 
 def plan_and_replay(

@@ -48,6 +48,24 @@ def progress_bar(name: str, total: int, *, quiet: bool, expected: str = "") -> A
     return tqdm(desc=label, total=total, disable=quiet, file=sys.stderr, leave=False)
 
 
+def percents(bar: Any) -> Callable[[float], None]:
+    """Return a callback that moves a bar of 100 to the share that is done.
+
+    Parameters
+    ----------
+    bar
+        The bar.
+    """
+    done = 0
+
+    def report(share: float) -> None:
+        nonlocal done
+        bar.update(round(100 * share) - done)
+        done = round(100 * share)
+
+    return report
+
+
 @dataclass
 class ProgressLines:
     """Progress as lines, for batch jobs and logs; short runs write none.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from goodalloc.experiments.studies.entries import PUBLISHED, STUDIES
+from goodalloc.experiments.studies.entries import STUDIES
+from goodalloc.experiments.studies.published_entries import PUBLISHED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

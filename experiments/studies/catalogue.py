@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from goodalloc.experiments.studies.entries import OTHERS, PUBLISHED, STUDIES, TRAININGS
+from goodalloc.experiments.studies.entries import OTHERS, STUDIES, TRAININGS
+from goodalloc.experiments.studies.published_entries import PUBLISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -70,6 +70,7 @@ DRAWABLE = (
     "hindsight-tables",
     "hindsight-optimum",
     "hindsight-growth",
+    "hindsight-minute",
     "themis-searches",
     "themis-auctions",
     "profile-fits",

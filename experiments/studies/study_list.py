@@ -18,8 +18,8 @@ what:
                     genetic-budgets, equal-terms, advantage, overheads-pollux (up to hours each)
   hindsight         hindsight, hindsight-loads, hindsight-objectives, hindsight-relaxations,
                     hindsight-replays, hindsight-schedules, hindsight-types, hindsight-trees,
-                    hindsight-traces, hindsight-pods, hindsight-growth; hindsight-all (these
-                    and family); hindsight-optimum
+                    hindsight-traces, hindsight-pods, hindsight-growth, hindsight-minute;
+                    hindsight-all (these and family); hindsight-optimum
   types and cores   synergy, sia, sia-gavel, restrictions, mixed, openb
   AITurbo           predictability, step-times, step-bandwidth, exchange, overheads,
                     aiturbo-replay, aiturbo-conditions; aiturbo

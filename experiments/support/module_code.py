@@ -37,6 +37,7 @@ WITHOUT_EFFECT = (
     "experiments.studies.framework.cell_template",
     "experiments.studies.framework.result_document",
     "experiments.studies.framework.stored_result",
+    "experiments.studies.published_entries",
     "experiments.studies.renewal",
     "experiments.support",
     "solvers.policies.policy_table",

@@ -32,6 +32,7 @@ import importlib
 import json
 import math
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,6 +46,7 @@ document, listed, named, number, array, supplied, lines_of = (  # both files are
 )
 
 UNIT, SLOWEST, NEAR, TOLERANCE, MOST, WORK = 2.0**-53, 1e-6, 1e-9, 1e-9, 1e5, 3e9
+CELLS = 16_000  # pairs of an option and a node whose costs are worked out together, in a cache
 FORMAT = "goodalloc-replay-bound"
 BAD_INPUT = (OSError, ValueError, TypeError, KeyError, AttributeError, csv.Error, RecursionError)
 KEYS = "digest bound seconds restart parts edges prices multipliers"
@@ -167,17 +169,37 @@ def _round_prices(edges: Any, prices: Any, seconds: float) -> Any:
 
 
 class _Step(NamedTuple):
-    """Part to which each node leads, the share of it, seconds left, and the corners."""
+    """What a round does on some options: indices are flat over options and nodes.
 
-    dead: float
+    Attributes
+    ----------
+    wrong
+        Greatest error of a share of a part.
+    at, before, behind
+        Part to which each node leads, and the weights of the nodes at its ends.
+    ends, ending, trained
+        Nodes from which a job ends, their options, and its seconds until then.
+    corner, apart
+        Node to which the first corner behind each node leads, or one behind all if there is none,
+        and how far the next node is behind it, in parts.
+    further, leads, option, parts
+        Nodes of further corners, to which nodes these lead, on which options, and how far the next
+        node is behind each.
+    """
+
+    wrong: float
     at: Any
-    share: Any
-    left: Any
+    before: Any
+    behind: Any
     ends: Any
-    corners: Any
-    inside: Any
-    target: Any
-    wrong: float  # greatest error of a share
+    ending: Any
+    trained: Any
+    corner: Any
+    apart: Any
+    further: Any
+    leads: Any
+    option: Any
+    parts: Any
 
 
 class _Programme:
@@ -206,73 +228,100 @@ class _Programme:
             raise ValueError("parts: expected fewer of so little work.")
         lengths = cut / own[keep][:, np.repeat(np.arange(work.size), parts)]
         self.lengths, self.lost = lengths, lost
-
-    def _step(self, dead: float) -> _Step:
-        """Return what a round does that trains for all but its first seconds."""
-        lengths = self.lengths
-        at = np.concatenate([np.zeros((len(lengths), 1)), np.cumsum(lengths, axis=1)], axis=1)
-        nodes, trains = at.shape[1], self.seconds - dead
-        size = (nodes + 8) * UNIT * (at[:, -1:] + self.seconds)
-        where = np.stack([np.searchsorted(row[1:-1], row + trains, "right") for row in at])
-        share = (at + trains - np.take_along_axis(at, where, 1)) / np.take_along_axis(
-            lengths, where, 1
-        )
-        k, j = np.nonzero(at > trains)
-        inner = [np.searchsorted(row[1:-1], row[row > trains] - trains, "right") for row in at]
-        cell = np.concatenate(inner)
-        inside = np.maximum((at[k, j] - trains - at[k, cell]) / lengths[k, cell], 0.0)
-        apart = inside < 1 - NEAR  # others are at the next node, but for that much of a part
-        k, j, cell, inside = k[apart], j[apart], cell[apart], inside[apart]
-        shortest, longest = lengths.min(axis=1, keepdims=True), lengths.max(axis=1, keepdims=True)
-        base, left = nodes * np.arange(len(at))[:, None], at[:, -1:] - at
-        return _Step(
-            dead,
-            (base + where).ravel(),
-            np.clip(share, 0.0, 1.0).ravel(),
-            left,
-            left <= trains,
-            base[k, 0] + cell,
-            inside,
-            base[k, 0] + j,
-            float((4 * size / shortest + 2 * NEAR * (2 + longest / shortest)).max()),
-        )
+        together = max(CELLS // lengths.shape[1], 1)
+        self.blocks = [slice(row, row + together) for row in range(0, len(lengths), together)]
 
     def least(self, prices: Any, begins: list[float], weight: float) -> list[float]:
         """Return the least cost of jobs from their first rounds on, rounded downwards."""
         if self.lengths.size * len(prices) > WORK:
             raise ValueError(f"parts: expected {WORK:g} nodes, options and rounds at most.")
-        kept, changed = self._step(0.0), self._step(self.lost)
+        kept, changed = self._steps(0.0), self._steps(self.lost)
         rounds = np.maximum(np.floor((np.array(begins) - self.lost) / self.seconds), 0).astype(int)
         waits = np.clip(np.array(begins) - self.seconds * rounds, self.lost, self.seconds)
-        begun = {wait: self._step(wait) for wait in np.unique(waits).tolist()}
-        wrong = kept.wrong + changed.wrong + max(step.wrong for step in begun.values())
-        shape, end = kept.left.shape, weight * self.seconds * len(prices)
-        on, off, lost = np.full(shape, end), np.full(shape[1], end), 0.0
-        found = np.full(len(rounds), end)
+        begun = {wait: self._steps(wait) for wait in np.unique(waits).tolist()}
+        first = [step for steps in begun.values() for step in steps]
+        wrong = sum(max(step.wrong for step in steps) for steps in (kept, changed, first))
+        nodes, end = self.lengths.shape[1] + 1, weight * self.seconds * len(prices)
+        on, off = np.full((len(self.lengths), nodes), end), np.full(nodes, end)
+        found, lost, drop = np.full(len(rounds), end), 0.0, 0.0
         most = end + (weight + float((prices[:, self.kinds] * self.gpus).max())) * self.seconds
         for index in range(len(prices) - 1, int(rounds.min()) - 1, -1):
-            paid, time = (prices[index, self.kinds] * self.gpus)[:, None], self.seconds * index
-            drop = float(np.abs(np.diff(on, axis=1)).max())
+            now = prices[index, self.kinds] * self.gpus, self.seconds * index, weight
             lost += 64 * UNIT * most + wrong * drop
             for wait in np.unique(waits[rounds == index]).tolist():
-                first = float(self._before(begun[wait], on, paid, time, weight)[:, 0].min())
-                found[(rounds == index) & (waits == wait)] = min(first, off[0]) - lost
-            off = np.minimum(self._before(changed, on, paid, time, weight).min(axis=0), off)
-            on = np.minimum(self._before(kept, on, paid, time, weight), off)
+                costs = min(float(own[:, 0].min()) for _, own in self._before(begun[wait], on, now))
+                found[(rounds == index) & (waits == wait)] = min(costs, off[0]) - lost
+            for _, own in self._before(changed, on, now):
+                off = np.minimum(off, own.min(axis=0))
+            drop = 0.0
+            for rows, own in self._before(kept, on, now):
+                on[rows] = np.minimum(own, off)
+                drop = max(drop, float(np.abs(np.diff(on[rows], axis=1)).max()))
         return [float(value) for value in found]
 
-    def _before(self, step: _Step, after: Any, paid: Any, time: float, weight: float) -> Any:
-        """Return the costs at the beginning of a round, given those at its end."""
-        flat, further = after.ravel(), np.append(after.ravel()[1:], 0.0)
-        costs = flat[step.at] * (1 - step.share) + further[step.at] * step.share
-        costs = costs.reshape(after.shape) + paid * self.seconds
-        ended = (weight + paid) * (step.left + step.dead) + weight * time
-        costs = np.where(step.ends, ended, costs).ravel()
-        corner = flat[step.target] + (paid * self.seconds).repeat(after.shape[1])[step.target]
-        behind = costs[step.corners + 1]
-        below = behind + (corner - behind) / (1 - step.inside)
-        np.minimum.at(costs, step.corners, below)  # the values behind are those not lowered
-        return costs.reshape(after.shape)
+    def _steps(self, dead: float) -> list[_Step]:
+        """Return what a round does that trains for all but its first seconds, by blocks."""
+        return [_step(self.lengths[rows], self.seconds, dead) for rows in self.blocks]
+
+    def _before(
+        self, steps: list[_Step], after: Any, now: tuple[Any, float, float]
+    ) -> Iterator[tuple[slice, Any]]:
+        """Yield the costs at the beginning of a round, given those at its end, by blocks."""
+        paid, time, weight = now
+        for rows, step in zip(self.blocks, steps, strict=True):
+            own, there = paid[rows], after[rows]
+            flat = np.append(there, math.inf)  # the last one is for nodes without corners
+            costs = flat.take(step.at, mode="clip") * step.before
+            costs += flat[1:].take(step.at, mode="clip") * step.behind
+            costs += (own * self.seconds)[:, None]
+            costs.ravel()[step.ends] = (weight + own)[step.ending] * step.trained + weight * time
+            corner = flat.take(step.corner, mode="clip") + (own * self.seconds)[:, None]
+            last = costs.ravel()[step.further + 1]
+            further = flat[step.leads] + (own * self.seconds)[step.option]
+            further = last + (further - last) / step.parts
+            last = costs[:, 1:]
+            least = np.minimum(costs[:, :-1], last + (corner[:, :-1] - last) / step.apart[:, :-1])
+            costs[:, :-1] = least
+            np.minimum.at(costs.ravel(), step.further, further)
+            yield rows, costs
+
+
+def _step(lengths: Any, seconds: float, dead: float) -> _Step:
+    """Return what a round does that trains for all but its first seconds."""
+    at = np.concatenate([np.zeros((len(lengths), 1)), np.cumsum(lengths, axis=1)], axis=1)
+    nodes, trains = at.shape[1], seconds - dead
+    size = (nodes + 8) * UNIT * (at[:, -1:] + seconds)
+    where = np.stack([np.searchsorted(row[1:-1], row + trains, "right") for row in at])
+    share = (at + trains - np.take_along_axis(at, where, 1)) / np.take_along_axis(lengths, where, 1)
+    share = np.clip(share, 0.0, 1.0)
+    k, j = np.nonzero(at > trains)
+    inner = [np.searchsorted(row[1:-1], row[row > trains] - trains, "right") for row in at]
+    cell = np.concatenate(inner)
+    inside = np.maximum((at[k, j] - trains - at[k, cell]) / lengths[k, cell], 0.0)
+    apart = inside < 1 - NEAR  # others are at the next node, but for that much of a part
+    k, j, cell, inside = k[apart], j[apart], cell[apart], inside[apart]
+    shortest, longest = lengths.min(axis=1, keepdims=True), lengths.max(axis=1, keepdims=True)
+    base, left = nodes * np.arange(len(at)), at[:, -1:] - at
+    ends, cells = np.nonzero(left <= trains), base[k] + cell
+    begins = np.append(True, np.diff(cells) > 0)[: cells.size]  # they ascend
+    corner, apart = np.full(at.shape, at.size), np.ones(at.shape)
+    corner.ravel()[cells[begins]] = (base[k] + j)[begins]
+    apart.ravel()[cells[begins]] = 1 - inside[begins]
+    return _Step(
+        wrong=float((4 * size / shortest + 2 * NEAR * (2 + longest / shortest)).max()),
+        at=base[:, None] + where,
+        before=1 - share,
+        behind=share,
+        ends=base[ends[0]] + ends[1],
+        ending=ends[0],
+        trained=left[ends] + dead,
+        corner=corner,
+        apart=apart,
+        further=cells[~begins],
+        leads=(base[k] + j)[~begins],
+        option=k[~begins],
+        parts=1 - inside[~begins],
+    )
 
 
 def main() -> int:

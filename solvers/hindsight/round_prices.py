@@ -17,6 +17,7 @@ every round again. Both are compiled by JAX, on the device that it finds, in dou
 from __future__ import annotations
 
 from functools import cache, partial, reduce
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -72,7 +73,7 @@ def round_prices(
     steps
         Most steps of the search.
     stop
-        Limits; at the first of them the prices of the bound are returned.
+        Limits; at the first of them the best prices so far are returned.
     report
         Callback for the share of the search that is done.
 
@@ -109,25 +110,24 @@ def round_prices(
     ]
     there = problem.supply.mean(bound.edges) * np.diff(bound.edges)[:, None]
     scale, done = float(np.mean([job.weight for job in problem.jobs])), 0
+    watch, best = Watch(stop), (-np.inf, bound.prices)
 
     def evaluate(prices: Floats) -> tuple[float, Floats]:
-        nonlocal done
+        nonlocal done, best
         value, slope = -float((there * prices).sum()), -there  # a new array
         with jax.enable_x64(True):
             for programme in programmes:
                 own, taken = _compiled()(prices[interval], programme, starts)
                 value += float(own)
                 np.add.at(slope, interval, np.asarray(taken))
-        done += 1
+        done, best = done + 1, max(best, (value, prices), key=itemgetter(0))
         report(min(done / (2 * steps), 1.0))
         return value, slope
 
     jobs = len(problem.jobs)
-    found = climb_prices(
-        evaluate, bound.prices, PriceScale(scale, scale * jobs), steps, Watch(stop)
-    )
+    found = climb_prices(evaluate, bound.prices, PriceScale(scale, scale * jobs), steps, watch)
     report(1.0)
-    return found
+    return found if watch.limit is None else best[1]
 
 
 class _Programme(NamedTuple):

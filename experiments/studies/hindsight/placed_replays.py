@@ -18,6 +18,8 @@ from goodalloc.experiments.studies.framework.reproduction import EIGHT, Plan, Re
 from goodalloc.experiments.studies.hindsight.beside_bound import day_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.figure import Figure
 
     from goodalloc.experiments.studies.framework.records import Rows
@@ -94,8 +96,14 @@ def placed_row(number: int, jobs: int, found: DayRecord) -> PlacedRow:
     )
 
 
-def _summary(rows: list[PlacedRow]) -> Rows:
-    """Return a row for every day, and the means with 95 % intervals."""
+def days_and_means(rows: Sequence[PlacedRow]) -> Rows:
+    """Return a row for every day, and the means with 95 % intervals.
+
+    Parameters
+    ----------
+    rows
+        The days.
+    """
     columns = {
         "bound (s)": (".0f", "bound_s"),
         "bound on replays (s)": (".0f", "bound_on_replays_s"),
@@ -118,7 +126,7 @@ def _summary(rows: list[PlacedRow]) -> Rows:
     return [*days, {"workload": "mean"} | means]
 
 
-def plot_placed_days(rows: list[PlacedRow]) -> Figure:
+def plot_placed_days(rows: Sequence[PlacedRow]) -> Figure:
     """Draw what the bound and the ideal schedule are of the replay, a line for every day."""
     ax = new_axes(6.4, 1.2 + 0.3 * len(rows))
     for place, row in enumerate(rows):
@@ -157,7 +165,7 @@ PLACED_REPLAYS = Reproduction(
     lambda plan: [*_days(plan).values()],
     _rows,
     lambda _, rows: plot_placed_days(rows),
-    shown=_summary,
+    shown=days_and_means,
     ignores=("pollux", "seeds", "gaps"),
     workloads=EIGHT,
     quick_workloads=Plan.workloads,
