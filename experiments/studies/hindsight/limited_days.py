@@ -165,8 +165,8 @@ def _summary(rows: list[LimitedRow]) -> Rows:
 
 
 NOTE = f"""\
-As hindsight-replays, within {LIMIT:g} s of wall-clock time a day; with --quick within {QUICK_LIMIT:g} s, too
-short for any step. steps: of the searches of the ideal schedule and of that with restarts."""
+As hindsight-replays, within {LIMIT:g} s of wall-clock time a day; with --quick within {QUICK_LIMIT:g} s,
+too short for any step. steps: of the searches of the ideal schedule and of that with restarts."""
 
 LIMITED_DAYS = Reproduction(
     "Bounds and schedules with hindsight of the published days within a minute each",
