@@ -67,7 +67,7 @@ WRITTEN = (
 def hindsight_command(arguments: argparse.Namespace) -> Output:
     """Bound all schedules of a workload, and find one with hindsight."""
     from goodalloc.experiments.hindsight.day_search import DaySearch
-    from goodalloc.experiments.replay_bound.whole_day import whole_day
+    from goodalloc.experiments.replay_bound.day_and_replays import whole_day
 
     search = DaySearch(arguments.price_interval, arguments.search_seed, arguments.steps)
     if arguments.seconds is not None:

@@ -16,7 +16,7 @@ STEPS_A_REPLAYED = 5
 SEARCHED = 0.85
 
 #: Least seconds of a search, which tries its starts in any case.
-LEAST_SECONDS = 1e-3
+LEAST_SECONDS = 1e-9
 
 
 @dataclass(frozen=True)

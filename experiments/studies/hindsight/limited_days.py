@@ -91,7 +91,7 @@ class LimitedDay(DayTask):
         """Bound the day, and find schedules, as long as there is time."""
         from goodalloc.experiments.hindsight.day import HindsightDay
         from goodalloc.experiments.hindsight.day_search import DaySearch
-        from goodalloc.experiments.replay_bound.whole_day import whole_day
+        from goodalloc.experiments.replay_bound.day_and_replays import whole_day
 
         begin = time.monotonic()
         search = DaySearch(steps=self.steps).within(self.limit)
@@ -165,8 +165,8 @@ def _summary(rows: list[LimitedRow]) -> Rows:
 
 
 NOTE = f"""\
-As hindsight-replays, within {LIMIT:g} s of wall-clock time a day; with --quick within {QUICK_LIMIT:g} s,
-too short for any step. steps: of the searches of the ideal schedule and of that with restarts."""
+As hindsight-replays, within {LIMIT:g} s of wall-clock time a day (--quick: {QUICK_LIMIT:g} s, too
+short for any step). steps: of the searches of the ideal schedule and of that with restarts."""
 
 LIMITED_DAYS = Reproduction(
     "Bounds and schedules with hindsight of the published days within a minute each",

@@ -12,9 +12,8 @@ from unittest import mock
 import pandas as pd
 import pytest
 
-from goodalloc.experiments.cli import replay
 from goodalloc.experiments.cli.main import main
-from goodalloc.experiments.replay_bound import replay_bound
+from goodalloc.experiments.replay_bound import day_and_replays
 from goodalloc.experiments.support.workers import meanwhile
 from tests.support.few import few
 
@@ -71,8 +70,8 @@ def day(day_told: tuple[Path, Any]) -> Path:
 @pytest.fixture
 def two_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replays are bounded in a process of its own, as for many jobs where there are two cores."""
-    monkeypatch.setattr(replay, "MEANWHILE", 1)
-    monkeypatch.setattr(replay, "usable_cores", lambda: 2)
+    monkeypatch.setattr(day_and_replays, "MEANWHILE", 1)
+    monkeypatch.setattr(day_and_replays, "usable_cores", lambda: 2)
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +164,7 @@ def test_a_bound_on_replays_that_is_proved_meanwhile_is_the_same(
 ) -> None:
     """In a process of its own, as for days of many jobs."""
     day, told = day_told
-    monkeypatch.setattr(replay_bound, "bound_replays", None)  # not in this process
+    monkeypatch.setattr(day_and_replays, "bound_replays", None)  # not in this process
     command = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS]
     assert told_of([*command, "--out", str(tmp_path)]) == told
     alone, meanwhile = (folder / "replay-bound.json" for folder in (day, tmp_path))
@@ -184,7 +183,7 @@ def test_a_process_that_is_lost_leaves_its_work_to_the_other(
         begun.append(traces)
         return meanwhile(ended, traces)
 
-    monkeypatch.setattr(replay, "meanwhile", lost)
+    monkeypatch.setattr(day_and_replays, "meanwhile", lost)
     command = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS]
     assert told_of([*command, "--out", str(tmp_path)]) == told
     assert begun == [None]
@@ -197,7 +196,7 @@ def test_where_no_process_can_be_started_all_is_done_in_this_one(
     """As for want of memory."""
     day, told = day_told
     refusal = mock.Mock(side_effect=OSError("Cannot allocate memory"))
-    monkeypatch.setattr(replay, "meanwhile", refusal)
+    monkeypatch.setattr(day_and_replays, "meanwhile", refusal)
     command = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS]
     assert told_of([*command, "--out", str(tmp_path)]) == told
     refusal.assert_called_once()
@@ -208,10 +207,52 @@ def test_what_a_process_refuses_is_one_sentence(
     day: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without the traceback of the process."""
-    monkeypatch.setattr(replay, "meanwhile", lambda _function, item: meanwhile(refused, item))
+    monkeypatch.setattr(
+        day_and_replays, "meanwhile", lambda _function, item: meanwhile(refused, item)
+    )
     command = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS]
     assert main([*command, "--out", str(tmp_path)]) == 2
     assert capsys.readouterr().err.endswith("goodalloc: error: Edges: expected fewer.\n")
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_with_little_time_all_is_proved_and_the_searches_are_short(
+    *, beside: bool, day: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """In one process or two; the bound on schedules is that of a day without a limit or less."""
+    if beside:
+        request.getfixturevalue("two_processes")
+    command = ["hindsight", str(day / "jobs.in.csv"), "--nodes", "1", "--seconds", "0.01"]
+    told = told_of([*command, "--out", str(tmp_path)])
+    assert told["schedule_steps"] == told["replayable_steps"] == 0
+    bound, on_replays, replayed = (
+        told[f"{name}_average_completion_s"] for name in ("bound", "bound_on_replays", "replayable")
+    )
+    assert 0.0 < bound <= on_replays <= replayed
+    names = [str(tmp_path / f"{name}.json") for name in ("problem", "schedule", "bound")]
+    assert main(["verify", *names]) == 0
+
+
+def test_what_a_limit_left_of_the_searches_is_told(
+    day_told: tuple[Path, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And with enough time all is as without a limit."""
+    day, told = day_told
+    command = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS, "--seconds", "10000"]
+    assert main([*command, "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "schedules were searched for by 5 of 5 steps, 1 of 1 with restarts." in said
+    assert (tmp_path / "schedule.json").read_bytes() == (day / "schedule.json").read_bytes()
+    assert told["schedule_steps"] == 5
+    assert told["replayable_steps"] == 1
+    alone, limited = (
+        json.loads((folder / "replay-bound.json").read_text()) for folder in (day, tmp_path)
+    )
+    assert limited["prices"] == alone["prices"]
+    assert alone["bound"] <= limited["bound"] == pytest.approx(alone["bound"], rel=1e-4)
+    command = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS, "--seconds", "0"]
+    assert main([*command, "--out", str(tmp_path)]) == 2
+    assert "--seconds: got '0'; expected a finite number above 0" in capsys.readouterr().err
 
 
 def test_who_is_delayed_by_whom_adds_up(day: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from goodalloc.experiments.hindsight.placed_replay import (
 )
 from goodalloc.experiments.hindsight.problem_of_replay import replayed_problem
 from goodalloc.experiments.replay.replay_conditions import Outage, Setting
-from goodalloc.experiments.replay_bound.replay_bound import bound_replays
+from goodalloc.experiments.replay_bound.replay_bound import bound_replays, prove_replays
 from goodalloc.models.goodput.statistical_efficiency import adascale_gain
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.solvers.hindsight.schedule_search import rule_of_thumb
@@ -190,6 +191,42 @@ def test_a_replay_is_above_the_bound_and_near_the_ideal_schedule() -> None:
     )
     on_replays = float(bound_replays(day, SETTING).certificate["bound"])
     assert on_replays <= without_nodes < 1.1 * found.planned
+
+
+def test_with_a_limit_the_proof_is_as_fine_as_there_is_time_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The seconds of the first proof tell those of the others; of two, the greater is kept."""
+    problem = replayed_problem(JOBS[:2], APPLICATIONS, SETTING)
+    day = look_back(problem, DaySearch(steps=1))
+    now, spacings = 0.0, list[float]()
+
+    def proof(*_: object, spacing: float) -> dict[str, Any]:
+        nonlocal now
+        now += 80.0 / spacing
+        spacings.append(spacing)
+        return {"bound": 1000.0 - spacing, "spacing": spacing}
+
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr("goodalloc.experiments.replay_bound.replay_bound.SPACING", 1.0)
+    monkeypatch.setattr(
+        "goodalloc.experiments.replay_bound.replay_bound.replay_bound_document", proof
+    )
+    for left, made in ((1.0, [8.0]), (29.9, [8.0]), (31.0, [8.0, 4.0]), (91.0, [8.0, 1.0])):
+        spacings.clear()
+        found = prove_replays(problem, day.bound, 0.0, SETTING, until=now + left)
+        assert spacings == made
+        assert found["spacing"] == made[-1]
+    now, doubtful = 0.0, iter([900.0, 800.0, 700.0, 1200.0])
+
+    def worse(*_: object, spacing: float) -> dict[str, Any]:
+        return {"bound": next(doubtful), "spacing": spacing}
+
+    monkeypatch.setattr(
+        "goodalloc.experiments.replay_bound.replay_bound.replay_bound_document", worse
+    )
+    found = prove_replays(problem, day.bound, 1000.0, SETTING, until=100.0)
+    assert found == {"bound": 1200.0, "spacing": 1.0}  # by the prices of the bound on schedules
 
 
 def test_nothing_is_replayed_on_several_types() -> None:

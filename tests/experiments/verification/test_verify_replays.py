@@ -223,6 +223,21 @@ def test_numbers_of_gpus_may_stand_in_any_order() -> None:
     assert verify_replays.verify(problem, None, claim | {"bound": 11.0}).proved <= 10.0
 
 
+@pytest.mark.parametrize("cells", [1, 50, 10**9])
+def test_it_proves_the_same_however_many_options_are_worked_out_together(
+    cells: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the last bit; also where several corners are between two nodes."""
+    for seed in range(40, 52):
+        problem, bound, rounds = drawn_in_rounds(seed)
+        told = problem_document(problem)
+        for spacing in (1.0, 7.0):
+            claim = replay_bound_document(problem, bound, rounds, spacing=spacing)
+            with monkeypatch.context() as patched:
+                patched.setattr(verify_replays, "CELLS", cells)
+                assert verify_replays.verify(told, None, claim).proved == claim["bound"]
+
+
 def test_a_certificate_that_takes_hours_is_refused() -> None:
     """In a sentence."""
     problem = lone([10.0], [1.0], [[1.0]])

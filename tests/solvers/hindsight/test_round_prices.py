@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -131,11 +131,29 @@ def test_options_below_a_line_between_others_are_left_out() -> None:
     assert _corners(options._replace(rates=rates[:, :1])).gpus.tolist() == [1.0, 4.0]
 
 
-def test_with_many_weights_and_after_a_limit_the_prices_stay_as_they_are() -> None:
+def test_at_a_limit_the_best_prices_so_far_are_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the last ones, which the search may only have tried."""
+    problem, bound, rounds = drawn_in_rounds(2)
+    tried: list[tuple[float, Floats]] = []
+
+    def climb(evaluate: Any, prices: Any, *_: object) -> Any:
+        for factor in (1.0, 2.0, 1.2, 0.5, 3.0):
+            tried.append((evaluate(factor * prices)[0], factor * prices))
+        return prices
+
+    monkeypatch.setattr("goodalloc.solvers.hindsight.round_prices.climb_prices", climb)
+    found = round_prices(problem, bound, rounds, stop=Stop(seconds=1e-9))
+    value, prices = max(tried, key=lambda pair: pair[0])
+    assert found.tolist() == prices.tolist()
+    assert value > tried[-1][0]
+    assert round_prices(problem, bound, rounds).tolist() == bound.prices.tolist()
+
+
+def test_with_many_weights_or_without_time_the_prices_stay_as_they_are() -> None:
     """Every weight would have a programme of its own."""
     problem, bound, rounds = drawn_in_rounds(2)  # compiled for the gradient
     found = round_prices(problem, bound, rounds, stop=Stop(seconds=1e-9))
-    assert found.tolist() == bound.prices.tolist()
+    assert found == pytest.approx(bound.prices, rel=1e-9, abs=1e-9)  # tried once, as they are
     many = tuple(
         OfflineJob(f"{place}", "one", 0.0, 10.0, 1.0 + place) for place in range(MOST_KINDS + 1)
     )
