@@ -12,7 +12,7 @@ from goodalloc.data.documents.csv_writing import csv_text
 from goodalloc.data.workloads.generator import HOUR
 from goodalloc.experiments.hindsight.bound_file import bound_document
 from goodalloc.experiments.hindsight.day_files import write_day
-from goodalloc.experiments.hindsight.day_search import USUAL_SEARCH
+from goodalloc.experiments.hindsight.day_search import USUAL_SEARCH, StepCount
 from goodalloc.experiments.hindsight.delays import delays_of
 from goodalloc.experiments.hindsight.objectives import COMPLETION
 from goodalloc.formulations.hindsight.closed_forms import best_closed_form
@@ -146,11 +146,9 @@ class HindsightDay:
                 f"{tell(told[f'replayable_{key}'])};",
                 f"the bound is {told['bound_over_replayable']:.1%} of that.",
             ]
-        if self.search.until is not None:
-            made = f"{self.steps:,} of {self.search.steps:,} steps"
-            if self.replayed is not None:
-                made += f", {self.replayed.steps} of {self.search.replayed_steps:,} with restarts"
-            lines.append(f"Within the time limit, schedules were searched for by {made}.")
+        replayed = None if self.replayed is None else self.replayed.steps
+        if limited := self.search.text(self.steps, replayed):
+            lines.append(limited)
         whole = float(self.delays.total.sum())
         shares = [f"{job} {seconds / whole:.0%}" for job, _, seconds in self._most_delaying()]
         if shares:
@@ -273,23 +271,17 @@ def look_back(
     certificate = bound_document(problem, bound)
     proved = float(certificate["bound"])
     bounded(problem, bound, proved)
-    steps = 0
-
-    def stepped(step: int, _value: float) -> None:
-        nonlocal steps
-        steps = step
-        report(BOUND_SHARE + (1 - BOUND_SHARE) * step / search.steps)
-
+    count = StepCount(search.steps, lambda done: report(BOUND_SHARE + (1 - BOUND_SHARE) * done))
     schedule = find_schedule(
         problem,
         bound,
         clock=clock,
         seed=search.seed,
         stop=search.stop(search.steps, share),
-        report=stepped,
+        report=count,
     )
     require_sound(problem, schedule, proved)
-    return HindsightDay(problem, bound, certificate, schedule, None, objective, search, steps)
+    return HindsightDay(problem, bound, certificate, schedule, None, objective, search, count.taken)
 
 
 def require_sound(problem: OfflineProblem, schedule: HindsightSchedule, proved: float) -> None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from goodalloc.models.support.validation import require_count, require_number
 from goodalloc.solvers.interface.stop import Stop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 #: Steps of the search of an ideal schedule for each of that of worths with restarts, which takes
 #: several times as long.
@@ -85,6 +89,51 @@ class DaySearch:
             Part of the time left that it may take.
         """
         return limits(self.until, share).replace(iterations=steps)
+
+    def text(self, steps: int, replayed: int | None = None) -> str:
+        """Return how far searches within a time limit came, for people; empty without a limit.
+
+        Parameters
+        ----------
+        steps, replayed
+            Steps of the search of a schedule, and of one with restarts if there was one.
+
+        Examples
+        --------
+        >>> from goodalloc.experiments.hindsight import DaySearch
+        >>> DaySearch().within(60.0).text(344)
+        'Within the time limit, schedules were searched for by 344 of 1,000 steps.'
+        """
+        if self.until is None:
+            return ""
+        made = f"{steps:,} of {self.steps:,} steps"
+        if replayed is not None:
+            made += f", {replayed:,} of {self.replayed_steps:,} with restarts"
+        return f"Within the time limit, schedules were searched for by {made}."
+
+
+@dataclass
+class StepCount:
+    """Callback for the steps of a search, which counts them.
+
+    Parameters
+    ----------
+    steps
+        Most steps.
+    report
+        Callback for the share that is done.
+    taken
+        Steps so far.
+    """
+
+    steps: int
+    report: Callable[[float], None]
+    taken: int = 0
+
+    def __call__(self, step: int, _value: float) -> None:
+        """Count a step."""
+        self.taken = step
+        self.report(step / self.steps)
 
 
 def limits(until: float | None, share: float = 1.0) -> Stop:

@@ -13,7 +13,7 @@ from goodalloc.data.documents.csv_writing import csv_text
 from goodalloc.experiments.hindsight.bound_file import late_document
 from goodalloc.experiments.hindsight.day import require_feasible
 from goodalloc.experiments.hindsight.day_files import write_day
-from goodalloc.experiments.hindsight.day_search import USUAL_SEARCH
+from goodalloc.experiments.hindsight.day_search import USUAL_SEARCH, StepCount
 from goodalloc.models.hindsight.deadlines import late_jobs, require_due
 from goodalloc.solvers.hindsight.best_prices import hindsight_bound
 from goodalloc.solvers.hindsight.late_jobs import late_jobs_bound, makespan_bound
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 #: Worth of the mean lateness, in late jobs or seconds of the makespan, between equal schedules.
 TIE = 1e-3
+
+#: Parts of the time left that the search of first worths, and that of the schedule by these, may
+#: take, if there is a limit.
+BOUND_TIME, SCHEDULE_TIME = 0.3, 0.6
 
 #: Late jobs by which rounding in the safe direction is below a whole number.
 ROUNDING = 1e-6
@@ -56,6 +60,10 @@ class DeadlineDay:
         The best ideal schedule that was found.
     makespan
         Whether the objective is the makespan.
+    search
+        Limits of the searches.
+    steps
+        Steps of that of the schedule.
     """
 
     problem: OfflineProblem
@@ -63,6 +71,8 @@ class DeadlineDay:
     certificate: Document
     schedule: HindsightSchedule
     makespan: bool
+    search: DaySearch = USUAL_SEARCH
+    steps: int = 0
 
     @cached_property
     def late(self) -> Bool[Flags, " jobs"]:
@@ -80,17 +90,24 @@ class DeadlineDay:
                 "bound_makespan_s": proved,
                 "schedule_makespan_s": found,
                 "bound_over_schedule": proved / found,
+                "schedule_steps": self.steps,
             }
         least = math.ceil(float(self.certificate["bound"]) - ROUNDING)
         return {
             "jobs": jobs,
             "bound_late_jobs": max(least, 0),
             "schedule_late_jobs": int(self.late.sum()),
+            "schedule_steps": self.steps,
         }
 
     @property
     def text(self) -> str:
         """Outcome for people."""
+        return f"{self._told}\n{self.search.text(self.steps)}".rstrip("\n")
+
+    @property
+    def _told(self) -> str:
+        """Bound and schedule for people."""
         told = self.data
         if self.makespan:
             return (
@@ -175,17 +192,18 @@ def look_back_at_deadlines(
     counted = replace(problem, jobs=tuple(replace(job, weight=1.0) for job in problem.jobs))
     if due is not None:
         require_due(counted, due)
-    schedule = _schedule(counted, due, search, clock, lambda share: report(0.8 * share))
+    count = StepCount(search.steps, lambda share: report(0.8 * share))
+    schedule = _schedule(counted, due, search, clock, count)
     if due is None:
         most = float(schedule.completion.max())
         bound = makespan_bound(
             counted, most, interval=search.interval, report=lambda share: report(0.8 + 0.2 * share)
         )
     else:
-        bound = late_jobs_bound(counted, due, interval=search.interval)
+        bound = late_jobs_bound(counted, due, interval=search.interval, stop=search.stop())
         report(1.0)
     certificate = late_document(counted, bound)
-    day = DeadlineDay(counted, bound, certificate, schedule, due is None)
+    day = DeadlineDay(counted, bound, certificate, schedule, due is None, search, count.taken)
     require_feasible(counted, schedule)
     if day.late.sum() < float(certificate["bound"]):
         raise ValueError("Schedule with hindsight: it is below the bound of every schedule.")
@@ -197,7 +215,7 @@ def _schedule(
     due: Float[Floats, " jobs"] | None,
     search: DaySearch,
     clock: float,
-    report: Callable[[float], None],
+    count: StepCount,
 ) -> HindsightSchedule:
     """Return a schedule with few late jobs, or a short makespan without deadlines.
 
@@ -222,10 +240,10 @@ def _schedule(
 
     return find_schedule(
         weighted,
-        hindsight_bound(weighted),
+        hindsight_bound(weighted, stop=search.stop(share=BOUND_TIME)),
         goal=goal,
         clock=clock,
         seed=search.seed,
-        stop=search.stop(search.steps),
-        report=lambda step, _: report(step / search.steps),
+        stop=search.stop(search.steps, SCHEDULE_TIME),
+        report=count,
     )

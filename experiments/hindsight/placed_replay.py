@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from goodalloc.experiments.hindsight.attainable import Attainable
-from goodalloc.experiments.hindsight.day_search import USUAL_SEARCH
+from goodalloc.experiments.hindsight.day_search import USUAL_SEARCH, StepCount
 from goodalloc.experiments.hindsight.known_batches import BestSplits, KnownBatchSimulator
 from goodalloc.solvers.foresight.placed_schedule import PlacedScheduler, TrueWork
 from goodalloc.solvers.foresight.restarting_schedule import RestartingScheduler
@@ -115,22 +115,16 @@ def _best_plan(
     usual = scheduler(HOLDS[len(HOLDS) // 2])
     start = min(starts, key=lambda start: problem.total(usual.run(start)))
     best = min(map(scheduler, HOLDS), key=lambda one: problem.total(one.run(start)))
-    taken = 0
-
-    def stepped(step: int, _value: float) -> None:
-        nonlocal taken
-        taken = step
-        report(step / steps)
-
+    count = StepCount(steps, report)
     worths = best_worths(
         problem,
         best.run,
         [start],
         seed=search.seed,
         stop=search.stop(steps),
-        report=stepped,
+        report=count,
     )
-    return _Plan(worths, best.hold, problem.total(best.run(worths)), taken)
+    return _Plan(worths, best.hold, problem.total(best.run(worths)), count.taken)
 
 
 def plan_without_nodes(

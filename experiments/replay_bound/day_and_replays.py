@@ -6,10 +6,10 @@ import time
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
+from multiprocessing import current_process
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from goodalloc.experiments.hindsight.day import HindsightDay
-from goodalloc.experiments.hindsight.day_by_objective import day_by
+from goodalloc.experiments.hindsight import HindsightDay, day_by
 from goodalloc.experiments.hindsight.day_search import USUAL_SEARCH
 from goodalloc.experiments.replay_bound.replay_bound import (
     ReplayBound,
@@ -22,19 +22,19 @@ from goodalloc.experiments.support.workers import meanwhile
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from goodalloc.data.workloads.workload import Submission
+    from goodalloc.data.workloads import Submission
     from goodalloc.experiments.hindsight.day_by_objective import ObjectiveName
     from goodalloc.experiments.hindsight.day_search import DaySearch
     from goodalloc.experiments.hindsight.deadline_day import DeadlineDay
-    from goodalloc.experiments.replay.replay_conditions import Setting
-    from goodalloc.models.topology.topology import Topology
+    from goodalloc.experiments.replay import Setting
+    from goodalloc.models.topology import Topology
 
 #: Least number of jobs for which all replays are bounded in another process, which starts when the
 #: bound on schedules is found.
 MEANWHILE = 30
 
-#: Part of the progress, and of the time left, that counts for the schedules, while that bound is
-#: proved beside them and where it is proved after them.
+#: Part of the progress that counts for the schedules, while that bound is proved beside them and
+#: where it is proved after them: then also their part of the time left, if there is a limit.
 BESIDE, BEFORE = 0.95, 0.7
 
 
@@ -97,7 +97,8 @@ def whole_day(
     True
     """
     averaged = objective in ("completion", "slowdown")
-    apart = averaged and len(workload) >= MEANWHILE and usable_cores() > 1
+    alone = usable_cores() == 1 or current_process().daemon  # a worker, which may start no other
+    apart = averaged and len(workload) >= MEANWHILE and not alone
     part = (BESIDE if apart else BEFORE) if averaged else 1.0
     own = search
     if search.until is not None and averaged and not apart:

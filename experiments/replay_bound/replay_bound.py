@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
     from goodalloc.experiments.hindsight.day import HindsightDay
-    from goodalloc.experiments.replay.replay_conditions import Setting
+    from goodalloc.experiments.replay import Setting
     from goodalloc.models.hindsight.offline_problem import OfflineProblem
     from goodalloc.models.hindsight.rounds import Rounds
     from goodalloc.models.support.array_types import Floats

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from goodalloc.data.applications.application import Application
-    from goodalloc.experiments.replay.replay_conditions import Setting
+    from goodalloc.experiments.replay import Setting
     from goodalloc.models.hindsight.offline_problem import OfflineProblem
 
 #: Seconds that a restart within an epoch may gain by rounding: the seconds of the epoch are rounded

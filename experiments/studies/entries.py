@@ -86,7 +86,7 @@ STUDIES: Mapping[str, Entry] = {
         "hindsight-minute: bounds and schedules with hindsight within 60 s a day",
         "hindsight.limited_days:LIMITED_DAYS",
         clocked=(
-            *("bound_on_replays_s", "ideal_s", "planned_s", "replayed_s"),
+            *("bound_s", "bound_on_replays_s", "ideal_s", "planned_s", "replayed_s"),
             *("bound_over_ideal", "bound_over_replayed", "bound_on_replays_over_replayed"),
             *("ideal_over_replayed", "ideal_steps", "replayed_steps", "seconds"),
         ),

@@ -73,7 +73,7 @@ def round_prices(
     steps
         Most steps of the search.
     stop
-        Limits; at the first of them the best prices so far are returned.
+        Limits; at the first of them the best prices so far are returned, of at least one step.
     report
         Callback for the share of the search that is done.
 

@@ -255,6 +255,30 @@ def test_what_a_limit_left_of_the_searches_is_told(
     assert "--seconds: got '0'; expected a finite number above 0" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("objective", [("late-jobs", "--due", "1.1"), ("makespan",)])
+def test_searches_for_deadlines_end_in_time(
+    objective: tuple[str, ...], day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And tell how far they came."""
+    command = ["hindsight", str(day / "jobs.in.csv"), "--nodes", "1", "--objective", *objective]
+    assert main([*command, "--seconds", "0.01", "--out", str(tmp_path)]) == 0
+    assert "schedules were searched for by 0 of 1,000 steps." in capsys.readouterr().out
+    names = [str(tmp_path / f"{name}.json") for name in ("problem", "schedule", "bound")]
+    assert main(["verify", *names]) == 0
+
+
+@pytest.mark.usefixtures("two_processes")
+def test_a_worker_proves_all_by_itself(
+    day_told: tuple[Path, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it may not start another process."""
+    day, told = day_told
+    monkeypatch.setattr(day_and_replays, "meanwhile", None)
+    monkeypatch.setattr(day_and_replays, "current_process", lambda: mock.Mock(daemon=True))
+    command = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS]
+    assert told_of([*command, "--out", str(tmp_path)]) == told
+
+
 def test_who_is_delayed_by_whom_adds_up(day: Path) -> None:
     """The file of pairs has what the rows of the jobs tell, but for less than a second each."""
     jobs, pairs = pd.read_csv(day / "jobs.csv"), pd.read_csv(day / "delays.csv")

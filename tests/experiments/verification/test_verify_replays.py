@@ -238,6 +238,17 @@ def test_it_proves_the_same_however_many_options_are_worked_out_together(
                 assert verify_replays.verify(told, None, claim).proved == claim["bound"]
 
 
+@pytest.mark.parametrize(
+    ("seed", "proved"),
+    [(1, -7.610685929306814), (179, 44.46732296262478), (385, -136.63697054398799)],
+)
+def test_it_proves_what_its_first_version_did(seed: int, proved: float) -> None:
+    """Which lowered each node by every corner in turn; on jobs with several corners in a part."""
+    problem, bound, rounds = drawn_in_rounds(seed)
+    found = replay_bound_document(problem, bound, rounds, spacing=1.0)["bound"]
+    assert found == pytest.approx(proved, rel=1e-12, abs=0.0)
+
+
 def test_a_certificate_that_takes_hours_is_refused() -> None:
     """In a sentence."""
     problem = lone([10.0], [1.0], [[1.0]])
