@@ -40,13 +40,21 @@ def counted(number: int, noun: str, verbs: tuple[str, str] | None = None) -> str
     return told if verbs is None else f"{told} {verbs[0 if one else 1]}"
 
 
-def check_target(path: str | None) -> None:
+def check_target(path: str | None, *suffixes: str) -> None:
     """Refuse a file that cannot be written, before any time is spent.
+
+    Parameters
+    ----------
+    path
+        The file; None for none.
+    suffixes
+        Ends of names of what is written, of which a name has one or none; any by default.
 
     Raises
     ------
     ValueError
-        If `path` is a directory, or its directory does not exist or cannot be written.
+        If `path` is a directory, its directory does not exist or cannot be written, or it has
+        another suffix.
     """
     if path is None:
         return
@@ -57,6 +65,11 @@ def check_target(path: str | None) -> None:
         raise ValueError(f"File '{path}' cannot be written (no directory '{target.parent}').")
     if not os.access(target.parent, os.W_OK):
         raise ValueError(f"File '{path}' cannot be written (no permission).")
+    if suffixes and target.suffix not in ("", *suffixes):
+        raise ValueError(
+            f"File '{path}' ends in {target.suffix}; expected {' or '.join(suffixes)}, which is "
+            "what is written."
+        )
 
 
 def check_distinct(*paths: str | None) -> None:

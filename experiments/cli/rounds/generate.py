@@ -31,8 +31,8 @@ SCATTERED = "scattered"
 
 def generate_command(arguments: argparse.Namespace) -> Output:
     """Draw an instance and write or print it."""
-    check_target(arguments.out)
-    check_target(arguments.tree)
+    check_target(arguments.out, ".json", PARQUET)
+    check_target(arguments.tree, ".json")
     check_distinct(arguments.out, arguments.tree)
     if arguments.state is not None:
         require_choice("argument --state", arguments.state, (*get_args(State), SCATTERED))

@@ -112,3 +112,27 @@ def test_one_of_a_kind_has_a_noun_of_its_own(
     assert "1 of 1 job, worth" in said
     assert "1 of 1 GPU\n" in said
     assert said.rstrip().endswith("1 of 1 job served")
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("generate", "--out", "round.csv"), "ends in .csv; expected .json or .parquet, which"),
+        (("generate", "--tree", "tree.parquet"), "ends in .parquet; expected .json, which is what"),
+        (("fit", "profile.csv", "--out", "model.csv"), "ends in .csv; expected .json, which is"),
+    ],
+)
+def test_a_name_that_tells_another_format_is_refused(
+    command: tuple[str, ...],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Nothing is written; a name without an end is taken."""
+    monkeypatch.chdir(tmp_path)
+    assert main([*command]) == 2
+    assert words in capsys.readouterr().err
+    assert not [*tmp_path.iterdir()]
+    assert main(["generate", "--jobs", "2", "--out", "round"]) == 0
+    assert read_instance(tmp_path / "round").num_jobs == 2
