@@ -93,9 +93,12 @@ def solve_command(arguments: argparse.Namespace) -> Output:
     if arguments.out is not None:
         write_result(result, instance, arguments.out)
         text += f"\nwritten      {arguments.out}"
-    if arguments.certificate is not None and result.certificate is not None:
-        write_certificate(result.certificate, arguments.certificate)
-        text += f"\ncertificate  {arguments.certificate}"
+    if arguments.certificate is not None:
+        if result.certificate is None:
+            text += f"\ncertificate  none: {arguments.certificate} is not written"
+        else:
+            write_certificate(result.certificate, arguments.certificate)
+            text += f"\ncertificate  {arguments.certificate}"
     code = 0
     if result.allocation is None:
         code = INTERRUPTED if result.limit is Limit.INTERRUPTED else FAILED

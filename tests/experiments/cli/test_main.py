@@ -159,6 +159,20 @@ def test_an_infeasible_answer_is_never_reported(
     assert "infeasible allocation refused" in json.loads(text)["message"]
 
 
+def test_a_certificate_that_is_not_written_is_told(
+    plugin: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As where there is no allocation to certify."""
+    file = tmp_path / "certificate.json"
+    solver = ("--solver", f"{plugin}:overfull", "--certificate", str(file))
+    told = run(capsys, "solve", SMALL, *solver, code=1)
+    assert f"certificate  none: {file} is not written" in told
+    assert not file.exists()
+    told = run(capsys, "solve", SMALL, "--certificate", str(file))
+    assert f"certificate  {file}\n" in told
+    assert file.exists()
+
+
 def test_a_crash_of_a_solver_is_one_line(plugin: str, capsys: pytest.CaptureFixture[str]) -> None:
     """No traceback; exit code 1, for the input was not bad."""
     assert main(["solve", SMALL, "--solver", f"{plugin}:crash"]) == 1
