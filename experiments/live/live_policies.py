@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from goodalloc.experiments.live.policy_names import LIVE, NEEDS
+from goodalloc.models.support.validation import did_you_mean
 from goodalloc.solvers.policies.policy_table import POLICIES
 from goodalloc.solvers.policies.registry import make_policy
 
@@ -37,6 +38,7 @@ def live_policy(name: str, options: PolicyOptions) -> Policy:
             )
     if name not in POLICIES and ":" not in name:
         raise ValueError(
-            f"Policy is '{name}'; expected one of {', '.join(LIVE)}, or package.module:name."
+            f"Policy is '{name}'{did_you_mean(name, LIVE)}; expected one of {', '.join(LIVE)}, or "
+            "package.module:name."
         )
     return make_policy(name, options)

@@ -10,7 +10,7 @@ from goodalloc.data.rounds.drawn_jobs import State
 from goodalloc.experiments.cli.output import Output, check_distinct, check_target, counted
 from goodalloc.experiments.cli.rounds.columns import require_reader
 from goodalloc.experiments.cli.types import uniform_size
-from goodalloc.models.support.validation import literal, require_choice
+from goodalloc.models.support.validation import did_you_mean, literal, require_choice
 
 if TYPE_CHECKING:
     import argparse
@@ -239,8 +239,10 @@ def _preset(arguments: argparse.Namespace) -> Rules:
 
     preset = "default" if arguments.rules is None else arguments.rules
     if preset not in PRESETS:
-        known = ", ".join(PRESETS)
-        raise ValueError(f"argument --rules: got {literal(preset)}; expected one of {known}.")
+        raise ValueError(
+            f"argument --rules: got {literal(preset)}{did_you_mean(preset, PRESETS)}; expected one "
+            f"of {', '.join(PRESETS)}."
+        )
     return _changed(PRESETS[preset], arguments)
 
 
