@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -161,6 +162,31 @@ def all_refused(refused: Mapping[Path, str], folder: Path) -> ValueError:
 def flat(lists: Iterable[Iterable[Any]]) -> tuple[Any, ...]:
     """Return all items of `lists` as one tuple."""
     return tuple(item for items in lists for item in items)
+
+
+@contextlib.contextmanager
+def telling_what_is_written(folder: Path, names: Iterable[str]) -> Iterator[None]:
+    """Add to an interrupt of the block which of these files it has written.
+
+    Parameters
+    ----------
+    folder, names
+        Folder and names of the files.
+    """
+    begin = time.time_ns()
+    try:
+        yield
+    except KeyboardInterrupt:
+        files = {name: folder / name for name in names}
+        new = [name for name, file in files.items() if _changed(file) >= begin]
+        if not new:
+            raise
+        raise KeyboardInterrupt(f"interrupted; {folder} has {', '.join(new)}.") from None
+
+
+def _changed(file: Path) -> int:
+    """Return when a file was last written, in nanoseconds; 0 if there is none."""
+    return file.stat().st_mtime_ns if file.exists() else 0
 
 
 @contextlib.contextmanager

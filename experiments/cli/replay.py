@@ -18,6 +18,7 @@ from goodalloc.experiments.cli.output import (
     drawing,
     flat,
     make_folder,
+    telling_what_is_written,
 )
 from goodalloc.experiments.cli.types import uniform_size
 from goodalloc.experiments.replay.replay_conditions import Outage, Setting
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from goodalloc.data.workloads.workload import Submission
+    from goodalloc.experiments.hindsight import HindsightDay
+    from goodalloc.experiments.hindsight.deadline_day import DeadlineDay
     from goodalloc.experiments.support.tasks import Task
     from goodalloc.experiments.support.workers import Workers
     from goodalloc.models.topology import Topology
@@ -63,6 +66,9 @@ WRITTEN = (
     REPLAY_BOUND,
 )
 
+#: What a time limit may have changed besides the steps that are told.
+LIMITED = "The time limit also cuts short the searches of prices: without it bounds may be greater."
+
 
 def hindsight_command(arguments: argparse.Namespace) -> Output:
     """Bound all schedules of a workload, and find one with hindsight."""
@@ -84,7 +90,17 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
     weights, topology = _read_files(arguments, workload, setting.cluster)
     check_kept(arguments.out, WRITTEN, arguments.workload, arguments.weights, arguments.tree)
     folder = make_folder(arguments.out)
-    with progress_bar("hindsight", 100, quiet=arguments.json) as bar:
+    written: tuple[str, ...] = ()
+
+    def write(day: HindsightDay | DeadlineDay) -> None:
+        nonlocal written
+        (folder / REPLAY_BOUND).unlink(missing_ok=True)  # of another day, before
+        written = day.write(folder, arguments.pictures)
+
+    with (
+        telling_what_is_written(folder, WRITTEN),
+        progress_bar("hindsight", 100, quiet=arguments.json) as bar,
+    ):
         report = percents(bar)
         day, replays = whole_day(
             arguments.objective,
@@ -95,16 +111,17 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
             due=arguments.due,
             weights=weights,
             topology=topology,
+            found=write,
             report=report,
         )
-        written, texts, data = day.write(folder, arguments.pictures), [day.text], day.data
-        if replays is None:
-            (folder / REPLAY_BOUND).unlink(missing_ok=True)  # of another objective, before
-        else:
+        texts, data = [day.text], day.data
+        if replays is not None:
             write_atomically(folder / REPLAY_BOUND, dump(replays.certificate) + "\n")
             written, texts = (*written, REPLAY_BOUND), [*texts, replays.text]
             data = {**data, **replays.data}
         report(1.0)
+    if arguments.seconds is not None:
+        texts.append(LIMITED)
     texts.append(f"written to {folder}: {', '.join(written)}")
     return Output("\n\n".join(texts), data)
 

@@ -82,9 +82,9 @@ def day_by(
     Raises
     ------
     ValueError
-        If the objective is unknown, late jobs have no `due` or others one, late jobs or the
-        makespan have weights, a weight makes no sense (`with_weights`), or nothing is bounded
-        (`replayed_problem`, `look_back`, `look_back_at_deadlines`).
+        If the objective or an application is unknown, late jobs have no `due` or others one, late
+        jobs or the makespan have weights, a weight makes no sense (`with_weights`), or nothing is
+        bounded (`replayed_problem`, `look_back`, `look_back_at_deadlines`).
     """
     require_choice("Hindsight: objective", objective, get_args(ObjectiveName))
     if (due is None) == (objective == "late-jobs"):
@@ -98,6 +98,12 @@ def day_by(
             "job counts alike there."
         )
     applications, clock = applications_of(traces), float(setting.interval)
+    for job in workload:
+        if job.application not in applications:
+            raise ValueError(
+                f"Job '{job.name}': application '{job.application}' is unknown; expected one of "
+                f"{', '.join(applications)}."
+            )
     if topology is not None:
         applications = on_best_levels(applications, topology)
     problem = replayed_problem(workload, applications, setting)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 #: Points in time at which allocated GPUs are drawn.
 POINTS = 2_000
 
+#: Lines of the prices of the types of GPU; the colours are those of trainings.
+LINES = ("-", "--", ":", "-.")
+
 #: Ratio of the ends of a logarithmic axis beyond which only powers of 10 have labels.
 MANY_DECADES = 1e4
 
@@ -77,13 +80,15 @@ def plot_deadlines(
     grid = figure.add_gridspec(2, 2, width_ratios=(1.7, 1.0))
     prices = figure.add_subplot(grid[0, 0])
     _draw_steps(prices, problem, bound, HOUR, float(schedule.completion.max()))
-    prices.set_ylabel("price of a GPU-hour\n(late jobs)", fontsize="small")
+    unit = "jobs that are not done by the line" if makespan else "late jobs"
+    prices.set_ylabel(f"price of a GPU-hour\n({unit})", fontsize="small")
     _draw_gpus(figure.add_subplot(grid[1, 0], sharex=prices), problem, schedule)
     ax = figure.add_subplot(grid[:, 1])
     release = np.array([job.release for job in problem.jobs])
     if makespan:
         _draw_by_training(ax, problem, release, schedule.completion)
         ax.axhline(bound.due[0] / HOUR, color="0.4", linewidth=0.8)
+        ax.locator_params(axis="x", nbins=5)
         ax.set_xlabel("submission (h)", fontsize="small")
         ax.set_ylabel("end in the schedule (h); line: bound on the last", fontsize="small")
     else:
@@ -114,10 +119,19 @@ def _draw_steps(
     last: float,
 ) -> None:
     """Draw prices in a unit over time."""
+    several = len(problem.supply.types) > 1
     for row, name in enumerate(problem.supply.types):
-        ax.stairs(bound.prices[:, row] * unit, bound.edges / HOUR, color=COLOURS[row], label=name)
+        ax.stairs(
+            bound.prices[:, row] * unit,
+            bound.edges / HOUR,
+            color="0.2" if several else COLOURS[0],
+            linestyle=LINES[row % len(LINES)],
+            label=name,
+        )
     ax.set_xlim(0.0, last / HOUR)
-    if len(problem.supply.types) > 1:
+    if several:
+        top = unit * max(float(bound.prices.max()), 1e-9)
+        ax.set_ylim(-0.03 * top, 1.05 * top)  # a price of 0 is beside the axis
         ax.legend(frameon=False, fontsize="small")
     open_axes(ax)
 
@@ -136,6 +150,7 @@ def _draw_gpus(ax: Axes, problem: OfflineProblem, schedule: HindsightSchedule) -
     ax.set_ylabel("GPUs held", fontsize="small")
     ax.set_xlabel("time (h)", fontsize="small")
     ax.set_ylim(0.0, 1.02 * float(problem.supply.gpus.sum(axis=1).max()))
+    ax.locator_params(axis="y", integer=True)
     open_axes(ax)
 
 

@@ -63,6 +63,7 @@ def whole_day(
     due: float | None = None,
     weights: Mapping[str, float] | None = None,
     topology: Topology | None = None,
+    found: Callable[[HindsightDay | DeadlineDay], object] = lambda _day: None,
     report: Callable[[float], None] = lambda _share: None,
 ) -> WholeDay:
     """Bound all schedules and all replays of a workload, and find schedules.
@@ -75,6 +76,8 @@ def whole_day(
         As in `day_by`.
     search
         Limits and seed of the searches, those of both processes.
+    found
+        Callback for the day, when its replays may not be bounded yet.
     report
         Callback for the share that is done.
 
@@ -125,6 +128,7 @@ def whole_day(
             bounded=bounded,
             report=lambda share: report(part * share),
         )
+        found(day)
         if not isinstance(day, HindsightDay):
             return WholeDay(day, None)
         if wait is not None:

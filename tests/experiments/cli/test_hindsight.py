@@ -18,6 +18,7 @@ from goodalloc.experiments.support.workers import meanwhile
 from tests.support.few import few
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -242,6 +243,7 @@ def test_what_a_limit_left_of_the_searches_is_told(
     assert main([*command, "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert "schedules were searched for by 5 of 5 steps, 1 of 1 with restarts." in said
+    assert "also cuts short the searches of prices: without it bounds may be greater." in said
     assert (tmp_path / "schedule.json").read_bytes() == (day / "schedule.json").read_bytes()
     assert told["schedule_steps"] == 5
     assert told["replayable_steps"] == 1
@@ -277,6 +279,39 @@ def test_a_worker_proves_all_by_itself(
     monkeypatch.setattr(day_and_replays, "current_process", lambda: mock.Mock(daemon=True))
     command = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS]
     assert told_of([*command, "--out", str(tmp_path)]) == told
+
+
+@pytest.mark.usefixtures("two_processes")
+def test_an_interrupt_tells_which_files_there_are(
+    day: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of those of this run: while its replays are bounded, all but the bound on these."""
+
+    @contextlib.contextmanager
+    def interrupted(*_: object) -> Iterator[object]:
+        yield mock.Mock(side_effect=KeyboardInterrupt)
+
+    (tmp_path / "replay-bound.json").write_text("{}")
+    monkeypatch.setattr(day_and_replays, "meanwhile", interrupted)
+    command = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS]
+    assert main([*command, "--out", str(tmp_path)]) == 130
+    names = "problem.json, schedule.json, bound.json, prices.csv, jobs.csv, delays.csv"
+    assert capsys.readouterr().err.endswith(f"interrupted; {tmp_path} has {names}.\n")
+    assert not (tmp_path / "replay-bound.json").exists()
+    monkeypatch.setattr(day_and_replays, "day_by", mock.Mock(side_effect=KeyboardInterrupt))
+    assert main([*command, "--out", str(tmp_path)]) == 130
+    assert capsys.readouterr().err.endswith("interrupted before anything was found.\n")
+
+
+def test_an_unknown_application_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the known ones."""
+    (tmp_path / "jobs.csv").write_text(f"{JOBS}e,400,gpt5,1,8\n")
+    command = ["hindsight", str(tmp_path / "jobs.csv"), "--out", str(tmp_path / "day")]
+    assert main(command) == 2
+    told = "Job 'e': application 'gpt5' is unknown; expected one of "
+    assert told in capsys.readouterr().err
 
 
 def test_who_is_delayed_by_whom_adds_up(day: Path) -> None:
