@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,9 @@ PROBLEM_FORMAT, SCHEDULE_FORMAT, BOUND_FORMAT, LATE_FORMAT = (
     f"goodalloc-{form}" for form in verify_hindsight.KEYS
 )
 TRACE_BOUNDS = (BOUND_FORMAT, LATE_FORMAT, verify_replays.FORMAT)
+
+#: Late jobs by which rounding in the safe direction is below a whole number.
+ROUNDING = 1e-6
 
 #: What the checker says of a certificate of another round, such as one with a tree that is missing.
 OTHER_ROUND = "its digest is not that of the instance"
@@ -270,12 +274,35 @@ def _verify_trace(
         ("bound", f"{verdict.claimed:.12g}"),
         ("value", f"{verdict.value:.12g}"),
         ("gap", percent(verdict.gap)),
+        ("in words", _in_words(certificate, verdict.claimed, verdict.value)),
     ]
     shown = lines if verdict.verified else lines[:2]
     text = "\n".join(f"{name:<12} {value}" for name, value in shown)
     names = ("value", "proved", "claimed", "gap")
     numbers = {name: pack_number(getattr(verdict, name)) for name in names}
     return CertificateVerdict(verdict.verified, text, verdict._asdict() | numbers)
+
+
+def _in_words(certificate: Document, bound: float, value: float) -> str:
+    """Return what a bound on schedules or replays of a trace proves, for people.
+
+    Parameters
+    ----------
+    certificate
+        A certificate that was verified.
+    bound, value
+        Its bound, and the objective of the schedule or replay.
+    """
+    if certificate["format"] != LATE_FORMAT:
+        whose = "replay by these rounds" if certificate["format"] != BOUND_FORMAT else "schedule"
+        above = "" if bound <= 0.0 else f"; this one is {percent(value / bound - 1.0)} above it"
+        return f"no {whose} is below the bound{above}"
+    due, least = {*certificate["due"].values()}, max(math.ceil(bound - ROUNDING), 0)
+    if len(due) == 1 and least > 0:
+        told = f"not all jobs can end by {due.pop():,.0f} s; later end at least {least}"
+    else:
+        told = f"of {len(certificate['due'])} jobs end after they are due at least {least}"
+    return f"{told}, in this schedule {value:g}"
 
 
 def _verify_shares(

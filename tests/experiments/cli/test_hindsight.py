@@ -14,6 +14,7 @@ import pytest
 
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.replay_bound import day_and_replays
+from goodalloc.experiments.reporting.report import percent
 from goodalloc.experiments.support.workers import meanwhile
 from tests.support.few import few
 
@@ -312,6 +313,33 @@ def test_an_unknown_application_is_refused(
     assert main(command) == 2
     told = "Job 'e': application 'gpt5' is unknown; expected one of "
     assert told in capsys.readouterr().err
+
+
+def test_verify_says_in_words_what_is_proved(
+    day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of averages, late jobs and the makespan."""
+    names = [str(day / f"{name}.json") for name in ("problem", "schedule", "bound")]
+    assert main(["verify", *names]) == 0
+    numbers = dict(line.split(None, 1) for line in capsys.readouterr().out.splitlines()[2:4])
+    above = float(numbers["value"]) / float(numbers["bound"]) - 1.0
+    assert main(["verify", *names]) == 0
+    words = f"no schedule is below the bound; this one is {percent(above)} above it"
+    assert words in capsys.readouterr().out
+    for objective in (("late-jobs", "--due", "0.5"), ("makespan",)):
+        command = ["hindsight", str(day / "jobs.in.csv"), *OPTIONS, "--out", str(tmp_path)]
+        told = told_of([*command, "--objective", *objective])
+        names = [str(tmp_path / f"{name}.json") for name in ("problem", "schedule", "bound")]
+        assert main(["verify", *names]) == 0
+        if objective[0] == "makespan":
+            end = f"{told['bound_makespan_s']:,.0f}"
+            words = f"not all jobs can end by {end} s; later end at least 1, in this schedule "
+        else:
+            words = (
+                f"of 4 jobs end after they are due at least {told['bound_late_jobs']}, "
+                f"in this schedule {told['schedule_late_jobs']}"
+            )
+        assert words in capsys.readouterr().out
 
 
 def test_who_is_delayed_by_whom_adds_up(day: Path) -> None:
