@@ -271,13 +271,15 @@ def _verify_trace(
     lines = [
         ("verdict", "verified" if verdict.verified else "refused"),
         ("because", verdict.message),
-        ("bound", f"{verdict.claimed:.12g}"),
-        ("value", f"{verdict.value:.12g}"),
-        ("gap", percent(verdict.gap)),
-        ("in words", _in_words(certificate, verdict.claimed, verdict.value)),
     ]
-    shown = lines if verdict.verified else lines[:2]
-    text = "\n".join(f"{name:<12} {value}" for name, value in shown)
+    if verdict.verified:
+        lines += [
+            ("bound", f"{verdict.claimed:.12g}"),
+            ("value", f"{verdict.value:.12g}"),
+            ("gap", percent(verdict.gap)),
+            ("in words", _in_words(certificate, verdict.claimed, verdict.value)),
+        ]
+    text = "\n".join(f"{name:<12} {value}" for name, value in lines)
     names = ("value", "proved", "claimed", "gap")
     numbers = {name: pack_number(getattr(verdict, name)) for name in names}
     return CertificateVerdict(verdict.verified, text, verdict._asdict() | numbers)
