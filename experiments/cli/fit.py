@@ -37,9 +37,9 @@ def fit_command(arguments: argparse.Namespace) -> Output:
     """Fit models to profiles, report their errors, and add jobs of them to an instance."""
     if arguments.jobs is not None and arguments.into is None:
         raise ValueError("argument --jobs: expected --into with it.")
+    _check_files(arguments)
     check_target(arguments.out, ".json")
     check_target(arguments.into)
-    _check_files(arguments)
     profiles = read_profiles(arguments.profile)
     several = len(profiles) > 1
     if several and arguments.out is not None:

@@ -83,7 +83,7 @@ STUDIES: Mapping[str, Entry] = {
         "hindsight.placed_replays:PLACED_REPLAYS",
     ),
     "hindsight-minute": Entry(
-        "hindsight-minute: bounds and schedules with hindsight within 60 s a day",
+        "Bounds and schedules with hindsight of the published days within a minute each",
         "hindsight.limited_days:LIMITED_DAYS",
         clocked=(
             *("bound_s", "bound_on_replays_s", "ideal_s", "planned_s", "replayed_s"),

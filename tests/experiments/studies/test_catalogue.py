@@ -210,7 +210,7 @@ def test_aiturbo_without_measurements_leaves_out_what_needs_them(
 
 def test_all_studies_beside_the_bound_of_a_day_are_one_group() -> None:
     """`hindsight` alone stays the name of the study."""
-    beside = "loads", "objectives", "relaxations", "replays", "schedules"
+    beside = "loads", "objectives", "relaxations", "replays", "minute", "schedules"
     elsewhere = "types", "trees", "traces", "pods", "growth"
     names = {"family", "hindsight", *(f"hindsight-{name}" for name in (*beside, *elsewhere))}
     assert {*GROUPS["hindsight-all"]} == names
