@@ -468,6 +468,8 @@ def test_policies_that_need_what_real_jobs_do_not_have_are_refused() -> None:
         else:
             with pytest.raises(ValueError, match=f"Policy '{name}' needs .*, which real jobs do"):
                 live_policy(name, PolicyOptions())
+    with pytest.raises(ValueError, match="Policy is 'nobody'; expected one of"):
+        live_policy("nobody", PolicyOptions())
     with pytest.raises(
         ValueError, match=r"Policy is 'polux' \(did you mean pollux\?\); expected one"
     ):
