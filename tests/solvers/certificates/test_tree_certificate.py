@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -73,12 +74,18 @@ def test_rounds_whose_domains_decide_are_proved(
     assert certificate.bound <= result.fitness * (1 + TIGHT)
 
 
-def _documents() -> tuple[Document, Document, Document]:
+@cache
+def _proved() -> tuple[Document, Document, Document]:
     round_ = generate_on_tree(0, 16, load=0.75, uplink_jobs=2)
     result = solve_tree(round_)
     assert result.allocation is not None
     certificate = certify_tree(round_, result.fitness, Stop(seconds=60.0))
     return tree_documents(round_, result.allocation, certificate)
+
+
+def _documents() -> tuple[Document, Document, Document]:
+    """Return copies, to be changed, of a round, its optimum and a certificate, made once."""
+    return copy.deepcopy(_proved())
 
 
 def test_a_changed_file_is_refused() -> None:
