@@ -10,6 +10,7 @@ from goodalloc.data.files.instance import read_instance, write_instance
 from goodalloc.data.files.model_file import write_model
 from goodalloc.data.files.model_table import model_to_dict
 from goodalloc.experiments.cli.output import Output, check_distinct, check_target, counted, drawing
+from goodalloc.experiments.cli.types import PICTURE_FORMATS
 from goodalloc.experiments.measure.profile_fit import (
     best_fit,
     error_rows,
@@ -90,8 +91,15 @@ def _check_files(arguments: argparse.Namespace) -> None:
     read = dict.fromkeys(type_and_file(text)[1] for text in arguments.profile)
     written = [arguments.out, arguments.into]
     if arguments.out is not None:
-        written.append(str(Path(arguments.out).with_suffix(f".{arguments.pictures}")))
+        written.append(str(_picture(arguments)))
+    elif arguments.pictures is not None:
+        raise ValueError("argument --pictures: expected --out with it, beside which it draws.")
     check_distinct(*read, *written)
+
+
+def _picture(arguments: argparse.Namespace) -> Path:
+    """Return the file of the figure, beside that of the model."""
+    return Path(arguments.out).with_suffix(f".{arguments.pictures or PICTURE_FORMATS[0]}")
 
 
 def _check_batch(instance: Instance, initial: float, atomic: float) -> None:
@@ -120,7 +128,7 @@ def _draw_fit(arguments: argparse.Namespace, fit: ProfileFit, name: str) -> str:
     from goodalloc.experiments.measure.profile_plot import plot_profile
     from goodalloc.experiments.reporting.plots import save
 
-    picture = Path(arguments.out).with_suffix(f".{arguments.pictures}")
+    picture = _picture(arguments)
     with drawing(f"{arguments.out} is whole"):
         save(plot_profile(fit, name), picture)
     return f"written: {arguments.out}, {picture}"

@@ -6,7 +6,13 @@ import argparse
 import importlib
 from pathlib import Path
 
-from goodalloc.experiments.cli.output import FAILED, Output, check_distinct, check_target
+from goodalloc.experiments.cli.output import (
+    FAILED,
+    Output,
+    check_distinct,
+    check_kept,
+    check_target,
+)
 from goodalloc.experiments.cli.types import code_name, names, number, whole
 from goodalloc.models.support.validation import literal
 
@@ -34,6 +40,13 @@ def library_command(arguments: argparse.Namespace) -> Output:
         for path in files:
             check_target(path)
         check_distinct(*files)
+    if arguments.action == "rank" and arguments.out is not None:
+        page = Path(arguments.out)
+        written = [page, *(page.with_suffix(suffix) for suffix in BESIDE_PAGE)]
+        for file in written:
+            check_target(str(file))
+        runs = [str(file) for folder in arguments.folders for file in Path(folder).glob("*")]
+        check_kept(str(page.parent), [file.name for file in written], *runs)
     outcome = getattr(importlib.import_module(ACTIONS), f"{arguments.action}_rounds")(arguments)
     return Output(outcome.text, outcome.data, 0 if outcome.good else FAILED)
 

@@ -31,6 +31,7 @@ from goodalloc.experiments.reporting.table_numbers import rounded
 from goodalloc.experiments.studies.framework.records import table_of
 from goodalloc.experiments.support.extras import require_extra
 from goodalloc.experiments.support.folder_lock import locked
+from goodalloc.experiments.support.stop_request import interrupted_keeping
 from goodalloc.experiments.tasks.task import find_task, task_digest
 
 if TYPE_CHECKING:
@@ -55,31 +56,27 @@ def measure_command(arguments: argparse.Namespace) -> Output:
         raise ValueError("argument --restart: expected neither --all nor --beside with it.")
     if arguments.all and (arguments.beside or arguments.precision or arguments.trace is not None):
         raise ValueError("argument --all: expected none of --beside, --trace, --precision with it.")
-    wanted, why = 1, ""
+    wanted, why = (2, " with --beside") if arguments.beside else (1, "")
     if arguments.all:
         wanted, why = 0, " with --all"
-    elif arguments.beside:
-        wanted, why = 2, " with --beside"
     if len(arguments.model) != wanted:
         got = counted(len(arguments.model), "training")
         raise ValueError(f"argument model: got {got}; expected {wanted}{why}.")
-    size, devices = launched_size(os.environ), Devices.here(arguments.backend)
+    size = launched_size(os.environ)
     if arguments.on is not None:
         return _measure_on_nodes(arguments, size)
+    devices = Devices.here(arguments.backend)
     for name in ("per_node", "gpu_type"):
         if getattr(arguments, name) is not None:
             raise ValueError(f"argument --{name.replace('_', '-')}: expected --on with it.")
-    if arguments.all and size is not None:
-        raise ValueError("argument --all: got torchrun's processes; expected none.")
+    for name in ("all", "beside", "restart"):
+        if getattr(arguments, name) and size is not None:
+            raise ValueError(f"argument --{name}: got torchrun's processes; expected none.")
     if arguments.all:
         return _measure_all(arguments, devices)
     if arguments.beside:
-        if size is not None:
-            raise ValueError("argument --beside: got torchrun's processes; expected none.")
         return _measure_beside(arguments, devices)
     if arguments.restart:
-        if size is not None:
-            raise ValueError("argument --restart: got torchrun's processes; expected none.")
         return _measure_restart(arguments, devices)
     return _measure_one(arguments, size, devices)
 
@@ -144,7 +141,8 @@ def _measure_all(arguments: argparse.Namespace, devices: Devices) -> Output:
             profiles[name] = read_measured_profile(path)
     device, tasks = device_name(devices, 0), measure_all.trainings(devices)
     couples = measure_all.pairs(devices)
-    with locked(folder, patience=LAST_ORDER) as lock:
+    kept = f"the tables in {folder} are kept, and the same command goes on"
+    with locked(folder, patience=LAST_ORDER) as lock, interrupted_keeping(kept):
         with progress_bar("restarts", len(tasks), quiet=arguments.json) as bar:
             restarts = measure_all.continue_table(
                 folder / "restarts.csv",
@@ -184,9 +182,7 @@ def _measure_beside(arguments: argparse.Namespace, devices: Devices) -> Output:
     from goodalloc.experiments.measure.beside import ROUNDS, fitted_loss
     from goodalloc.experiments.measure.measure_all import COLUMNS
 
-    for name in ("trace", "replicas", "accumulation", "memory", "visits"):
-        if getattr(arguments, name) is not None:
-            raise ValueError(f"argument --{name}: expected none with --beside.")
+    _refuse(arguments, "beside", "visits", "backend", "error")
     check_target(arguments.out)
     path, count = Path(arguments.out), len(arguments.batch_sizes)
     if count not in (0, 2):
@@ -211,6 +207,13 @@ def _measure_beside(arguments: argparse.Namespace, devices: Devices) -> Output:
     return Output(f"{text_table(rows, COLUMNS['pairs'])}\n\n{text}", for_machines(rows))
 
 
+def _refuse(arguments: argparse.Namespace, kind: str, *further: str) -> None:
+    """Refuse options that this kind of measurement has no use for."""
+    for name in ("trace", "replicas", "accumulation", "memory", *further):
+        if getattr(arguments, name) is not None:
+            raise ValueError(f"argument --{name}: expected none with --{kind}.")
+
+
 def _beside(
     models: Sequence[str],
     arguments: argparse.Namespace,
@@ -232,7 +235,7 @@ def _beside(
         devices,
         execution,
         seconds=usual if arguments.seconds is None else arguments.seconds,
-        seed=arguments.seed,
+        seed=arguments.seed or MeasurePlan.seed,
         keeps=keeps,
         report=report,
     )
@@ -249,9 +252,7 @@ def _measure_restart(arguments: argparse.Namespace, devices: Devices) -> Output:
     """Measure what restarts of a training cost."""
     from goodalloc.experiments.measure.measure_all import COLUMNS
 
-    for name in ("trace", "replicas", "accumulation", "memory", "seconds"):
-        if getattr(arguments, name) is not None:
-            raise ValueError(f"argument --{name}: expected none with --restart.")
+    _refuse(arguments, "restart", "seconds", "backend", "error", "seed")
     if _execution(arguments) != PLAIN:
         raise ValueError("argument --restart: expected single precision, and no other options.")
     if len(arguments.batch_sizes) > 1:
@@ -296,11 +297,11 @@ def _measure_one(arguments: argparse.Namespace, size: int | None, devices: Devic
         replicas=_replicas(arguments.replicas, size, devices),
         accumulation=accumulation if arguments.accumulation is None else arguments.accumulation,
         batch_sizes=arguments.batch_sizes,
-        error=arguments.error,
+        error=arguments.error or MeasurePlan.error,
         seconds=seconds if arguments.seconds is None else arguments.seconds,
         visits=MeasurePlan.visits if arguments.visits is None else arguments.visits,
         memory_gib=arguments.memory,
-        seed=arguments.seed,
+        seed=arguments.seed or MeasurePlan.seed,
         execution=_execution(arguments),
     )
     find_task(plan.model)

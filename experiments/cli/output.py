@@ -164,6 +164,28 @@ def flat(lists: Iterable[Iterable[Any]]) -> tuple[Any, ...]:
     return tuple(item for items in lists for item in items)
 
 
+def distinct(option: str, lists: Iterable[Iterable[int]]) -> tuple[int, ...]:
+    """Return all numbers of an option, each of which counts once.
+
+    Parameters
+    ----------
+    option
+        Name of the option.
+    lists
+        Its numbers.
+
+    Raises
+    ------
+    ValueError
+        If a number occurs twice.
+    """
+    found = flat(lists)
+    for number in found:
+        if found.count(number) > 1:
+            raise ValueError(f"argument --{option}: got {number} twice; expected each number once.")
+    return found
+
+
 @contextlib.contextmanager
 def telling_what_is_written(folder: Path, names: Iterable[str]) -> Iterator[None]:
     """Add to an interrupt of the block which of these files it has written.

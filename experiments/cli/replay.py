@@ -15,6 +15,7 @@ from goodalloc.experiments.cli.output import (
     Output,
     all_refused,
     check_kept,
+    distinct,
     drawing,
     flat,
     make_folder,
@@ -80,6 +81,8 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
         search = search.within(arguments.seconds)
     if (arguments.objective == "late-jobs") != (arguments.due is not None):
         raise ValueError("argument --due: expected with --objective late-jobs, and only with it.")
+    inputs = (arguments.workload, arguments.philly, arguments.weights, arguments.tree)
+    check_kept(arguments.out, WRITTEN, *inputs)
     workload = workload_of(arguments)
     setting = Setting(
         cluster=cluster_of(arguments),
@@ -88,7 +91,6 @@ def hindsight_command(arguments: argparse.Namespace) -> Output:
         outages=tuple(Outage(*outage) for outage in flat(arguments.outages)),
     )
     weights, topology = _read_files(arguments, workload, setting.cluster)
-    check_kept(arguments.out, WRITTEN, arguments.workload, arguments.weights, arguments.tree)
     folder = make_folder(arguments.out)
     written: tuple[str, ...] = ()
 
@@ -153,6 +155,7 @@ TRUTHS = {
 
 def reproduce_command(arguments: argparse.Namespace) -> Output:
     """Reproduce published tables and figures, with published values beside ours."""
+    _check_stored(arguments)
     if arguments.what == "list":
         return _listed()
     known = ("list", *GROUPS, *REPRODUCTIONS)
@@ -174,9 +177,9 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
     folder = Path(arguments.out) if arguments.dry_run else make_folder(arguments.out)
     plan = Plan(
         folder=folder.absolute(),
-        workloads=flat(arguments.workloads),
+        workloads=distinct("workloads", arguments.workloads),
         pollux=pollux,
-        seeds=flat(arguments.seeds),
+        seeds=distinct("seeds", arguments.seeds),
         artifact=artifact,
         gaps=arguments.gaps,
         quick=arguments.quick,
@@ -211,6 +214,26 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
     by = " and ".join(told for truth, told in TRUTHS.items() if truth in truths) or "nothing"
     texts.append(f"by {by}; written to {folder}: a .csv and a .{arguments.pictures} of each")
     return Output("\n\n".join(texts), for_machines(found))
+
+
+def _check_stored(arguments: argparse.Namespace) -> None:
+    """Refuse to store or confirm what cannot be, before any time is spent.
+
+    Raises
+    ------
+    ValueError
+        If nothing would be run, a whole run is to be confirmed, or code is not committed.
+    """
+    option = "store" if arguments.store else "confirm"
+    if not (arguments.store or arguments.confirm):
+        return
+    if arguments.what == "list" or arguments.dry_run:
+        raise ValueError(f"argument --{option}: expected a study to run, without --dry-run.")
+    if arguments.confirm and not arguments.quick:
+        raise ValueError("argument --confirm: expected --quick, too; a whole run has --store.")
+    from goodalloc.experiments.cli.report import commit_of_code
+
+    commit_of_code()
 
 
 def _planned(names: Sequence[str], plan: Plan) -> Output:

@@ -42,6 +42,7 @@ from goodalloc.experiments.studies.framework.stored_result import (
 from goodalloc.experiments.studies.renewal import DONE, Renewal, renew, stale_results
 from goodalloc.experiments.support.machine_description import machine, processor
 from goodalloc.experiments.support.module_code import code_digests, taking_part, used_modules
+from goodalloc.experiments.support.stop_request import interrupted_keeping
 
 if TYPE_CHECKING:
     import argparse
@@ -56,14 +57,19 @@ LIBRARIES = ("numpy", "scipy", "pandas", "jax", "highspy", "cvxpy", "pyomo", "to
 
 def report_command(arguments: argparse.Namespace) -> Output:
     """Write documents anew, check them, or list the stored results that are stale."""
+    if arguments.artifact and not arguments.renew:
+        raise ValueError("argument --artifact: expected --renew, too; nothing else reads data.")
+    if arguments.documents and (arguments.stale or arguments.renew or arguments.figures):
+        raise ValueError(
+            f"File '{arguments.documents[0]}': expected no document with --stale, --renew or "
+            "--figures."
+        )
     if arguments.stale:
         return _stale()
     if arguments.renew:
         return _renew(arguments)
     if arguments.figures:
         return _figures(make_folder(arguments.figures))
-    if arguments.artifact:
-        raise ValueError("argument --artifact: expected --renew, too; nothing else reads data.")
     for name in arguments.documents:
         if not name.endswith(".md"):
             raise ValueError(f"File '{name}': expected a Markdown document, as page.md.")
@@ -149,7 +155,10 @@ def _renew(arguments: argparse.Namespace) -> Output:
     folders = {name: Path(folder).absolute() for name, folder in arguments.artifact}
     renewal = Renewal(folders, Path(arguments.out).absolute())
     results, rows = stale_results(), list[dict[str, Any]]()
-    with progress_bar("renew", len(results), quiet=arguments.json) as bar:
+    with (
+        interrupted_keeping("results that were renewed stay, and the same command goes on"),
+        progress_bar("renew", len(results), quiet=arguments.json) as bar,
+    ):
         for row in renew(results, renewal):
             rows.append(row._asdict())
             bar.update(1)
@@ -259,11 +268,8 @@ def confirm_result(name: str, plan: Plan, found: Reproduced) -> None:
     Raises
     ------
     ValueError
-        If `plan` is not quick, no quick result is stored, the rows differ, or some task ran with
-        other code.
+        If no quick result is stored, the rows differ, or some task ran with other code.
     """
-    if not plan.quick:
-        raise ValueError("argument --confirm: expected --quick, too; a whole run has --store.")
     sample, command = stored_result(f"{name}{QUICK}"), _command(name, plan)
     part = sample.origin.command != command
     if part and sample.origin.command != re.sub(r" --workloads \S+", "", command):

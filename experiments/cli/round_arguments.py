@@ -64,7 +64,6 @@ def add_solve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cross-check-seconds",
         type=number(0.0),
-        default=CROSS_CHECK_SECONDS,
         metavar="SECONDS",
         help=f"time limit of the other solver (default: {CROSS_CHECK_SECONDS:g})",
     )

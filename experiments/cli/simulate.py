@@ -79,12 +79,13 @@ def simulate_command(arguments: argparse.Namespace) -> Output:
         )
     if arguments.parquet:
         require_extra("parquet", "Argument --parquet")
+    inputs = (arguments.workload, arguments.philly, arguments.tree, *(arguments.pairs or ()))
+    check_kept(arguments.out, ("summary.csv",), *inputs)
     policies = tuple(dict.fromkeys(flat(arguments.policies or [DEFAULT_POLICIES])))
     if arguments.tree is None:
         require_policies(policies)
     loss = None if arguments.pairs is None else measured_loss(arguments.pairs, policies)
     tasks = tasks_of(arguments, policies, loss)
-    check_kept(arguments.out, ("summary.csv",), arguments.workload, arguments.tree)
     folder = make_folder(arguments.out)
     refused = run_with_progress(arguments, tasks, folder, "simulate", arguments.workers)
     if len(refused) == len(tasks):

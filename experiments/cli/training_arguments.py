@@ -40,6 +40,22 @@ def ray_address(text: str) -> str:
     return address or "auto"
 
 
+def gpu_names(text: str) -> tuple[str, ...]:
+    """Parse names of GPUs separated by commas, each once; none of an empty text.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        If a name is empty or named twice.
+    """
+    found = tuple(name.strip() for name in text.split(",")) if text.strip() else ()
+    if not all(found) or len({*found}) < len(found):
+        raise argparse.ArgumentTypeError(
+            f"got '{text}'; expected names of different GPUs, separated by commas"
+        )
+    return found
+
+
 def add_launch(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `goodalloc launch`."""
     parser.add_argument("--cluster", required=True, metavar="FOLDER", help=CLUSTER_HELP)
@@ -77,7 +93,7 @@ def add_launch(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--gpus",
-        type=lambda text: tuple(filter(None, text.split(","))),
+        type=gpu_names,
         metavar="NAMES",
         help="GPUs that the jobs of this machine share, as CUDA_VISIBLE_DEVICES names them; each "
         "replica gets one that no other job has (default: those that the variable or the driver "
@@ -263,7 +279,6 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--error",
         type=number(0.0),
-        default=0.05,
         help="relative standard error at which a mean is accepted (default: 0.05)",
     )
     parser.add_argument(
@@ -292,7 +307,7 @@ def add_measure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="keep the channels of an image next to each other in memory",
     )
-    parser.add_argument("--seed", type=whole(0), default=0, help="seed (default: 0)")
+    parser.add_argument("--seed", type=whole(0), help="seed (default: 0)")
     parser.add_argument(
         "--out",
         required=True,
@@ -321,7 +336,7 @@ def add_fit(parser: argparse.ArgumentParser) -> None:
         "--out", metavar="MODEL.json", help="write the model there, and a picture beside it"
     )
     parser.add_argument(
-        "--pictures", type=picture_format, default="png", help="png, pdf or svg (default: png)"
+        "--pictures", type=picture_format, help="png, pdf or svg, with --out (default: png)"
     )
     parser.add_argument("--into", metavar="INSTANCE.json", help="add jobs to this instance")
     parser.add_argument(

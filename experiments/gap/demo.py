@@ -77,6 +77,8 @@ def run_demo(
 ) -> list[DemoRound]:
     """Solve every round, by default those of `DEMO_INSTANCES`, with every solver.
 
+    An interrupt leaves the results so far.
+
     Raises
     ------
     ValueError
@@ -92,10 +94,13 @@ def run_demo(
     """
     chosen = instances or [load_benchmark(name) for name in DEMO_INSTANCES]
     stop = Stop(seconds=seconds)
-    return [
-        DemoRound(instance, compare(instance, solvers, (seed,), stop=stop, report=report))
-        for instance in chosen
-    ]
+    found = []
+    for instance in chosen:
+        results = compare(instance, solvers, (seed,), stop=stop, report=report)
+        found.append(DemoRound(instance, results))
+        if len(results) < len(solvers):
+            break
+    return found
 
 
 def write_demo(rounds: Sequence[DemoRound], folder: Path) -> tuple[Path, Path]:

@@ -33,11 +33,12 @@ from goodalloc.experiments.reporting.progress import progress_bar
 from goodalloc.experiments.reporting.report import for_machines, percent, text_table
 from goodalloc.experiments.support.extras import require_extra
 from goodalloc.experiments.support.folder_lock import make_folder
+from goodalloc.experiments.support.stop_request import interrupted_keeping, whole_interrupt
 from goodalloc.solvers.interface.result import Status
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sized
 
     from goodalloc.data.library.library_round import LibraryRound
     from goodalloc.data.library.stored_files import Kind
@@ -57,7 +58,7 @@ CORE_SECONDS = 10.0
 #: What the library ships of a round, in words.
 WORDS = {"answers": "allocation of it", "certificates": "certificate of it"}
 
-#: Most runs without an answer that are told one by one.
+#: Most runs without an answer that are told.
 MOST_TOLD = 5
 
 
@@ -83,6 +84,11 @@ RANK_LEGEND = (
     "of the best known\nvalue; none: rounds without an allocation; seconds: shifted geometric "
     f"mean, {PENALTY:g} times the limit where not solved"
 )
+
+
+def _s(items: Sized) -> str:
+    """Return the end of the plural of what is counted."""
+    return "" if len(items) == 1 else "s"
 
 
 def _flat(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
@@ -138,7 +144,7 @@ def list_rounds(arguments: argparse.Namespace) -> Outcome:
         row["gap"] = one.gap if one.known else ""
     closed = sum(one.closed for one in found)
     text = text_table(rows, SHOWN)
-    text += f"\n\n{len(rows)} round{'s' * (len(rows) != 1)}, {closed} with a proved optimum"
+    text += f"\n\n{len(rows)} round{_s(rows)}, {closed} with a proved optimum"
     on_trees = {one.name for one in selected(arguments, trees=True)} - {one.name for one in found}
     if on_trees:
         text += f"; {len(on_trees)} more on trees, with --feature tree"
@@ -192,29 +198,30 @@ def run_rounds(arguments: argparse.Namespace) -> Outcome:
 
     rounds = selected(arguments)
     name = arguments.name or arguments.solver
-    seconds: float | None = arguments.seconds
-    if seconds is None and arguments.core:
-        seconds = CORE_SECONDS
+    seconds = CORE_SECONDS if arguments.seconds is None and arguments.core else arguments.seconds
     submission = Submission(arguments.solver, name, arguments.seed, seconds, arguments.certificates)
     folder = Path(arguments.out)
     make_folder(folder)
-    with progress_bar("library run", len(rounds), quiet=arguments.json) as bar:
-        try:
-            runs = run_submission(submission, rounds, folder, report=lambda _: bar.update())
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(
-                f"interrupted; the runs that ended are in {folder}, and the same command goes on "
-                "from there."
-            ) from None
+    kept = f"the runs that ended are in {folder}, and the same command goes on from there"
+    with (
+        interrupted_keeping(kept),
+        progress_bar("library run", len(rounds), quiet=arguments.json) as bar,
+        whole_interrupt() as check,
+    ):
+
+        def ended(_: Run) -> None:
+            check()
+            bar.update()
+
+        runs = run_submission(submission, rounds, folder, report=ended)
     if arguments.note is not None:  # once the folder is known to be that of this submission
         write_atomically(folder / NOTE, f"{arguments.note}\n")
-    rows = [run._asdict() for run in runs]
     answered = [run for run in runs if run.fitness is not None]
-    text = f"{name}: {len(answered)} of {len(runs)} rounds answered; runs in {folder}"
-    text = "\n".join([text, *_unanswered(run for run in runs if run.fitness is None)])
+    lines = [f"{name}: {len(answered)} of {len(runs)} rounds answered; runs in {folder}"]
+    lines += _unanswered(run for run in runs if run.fitness is None)
     if answered:
-        text += f"\nnext: goodalloc library verify {folder}"
-    return Outcome(text, for_machines(rows), bool(answered))
+        lines.append(f"next: goodalloc library verify {folder}")
+    return Outcome("\n".join(lines), for_machines([run._asdict() for run in runs]), bool(answered))
 
 
 def _unanswered(runs: Iterable[Run]) -> list[str]:
@@ -251,9 +258,9 @@ def verify_rounds(arguments: argparse.Namespace) -> Outcome:
     certified = sum(math.isfinite(one.certified_bound) for one in checks)
     solved = sum(run.solved for run in runs.values())
     lines = [
-        f"{name}: {len(checks)} runs, {len(empty) - infeasible} without an answer, {infeasible} "
-        f"whose answer the checker refused in the run, {refused} refused now, {certified} with a "
-        f"verified certificate, {solved} solved to optimality",
+        f"{name}: {len(checks)} run{_s(checks)}, {len(empty) - infeasible} without an answer, "
+        f"{infeasible} whose answer the checker refused in the run, {refused} refused now, "
+        f"{certified} with a verified certificate, {solved} solved to optimality",
         *note_of(name, Path(arguments.folder)),
         *news,
         *_unanswered(empty),
@@ -286,9 +293,9 @@ def _verify_library(arguments: argparse.Namespace) -> Outcome:
     refused = [f"{one.round}: {one.refusal}" for one in found if one.refusal]
     certified = sum(one.certified for one in found)
     text = (
-        f"{len(found)} rounds: {certified} bounds proved by certificates that the stand-alone "
-        f"checker verified, {len(found) - certified - len(refused)} best known allocations checked "
-        f"without a certificate, {len(refused)} refused"
+        f"{len(found)} round{_s(found)}: {certified} with a bound that the stand-alone checker "
+        f"verified by its certificate, {len(found) - certified - len(refused)} whose best known "
+        f"allocation alone was checked, {len(refused)} refused"
     )
     rows = [one._asdict() for one in found]
     return Outcome("\n".join([text, *refused]), for_machines(rows), not refused)
@@ -308,7 +315,7 @@ def rank_rounds(arguments: argparse.Namespace) -> Outcome:
     remarks += [line for name, folder in own.items() for line in note_of(name, folder)]
     ranks = ranked(submissions, rounds)
     rows, columns = rank_rows(ranks), ranks[0]._fields
-    text = "\n".join([f"{len(rounds)} rounds that all of them ran", *remarks])
+    text = "\n".join([f"{len(rounds)} round{_s(rounds)} that all of them ran", *remarks])
     text += f"\n\n{text_table(rows, columns)}\n{RANK_LEGEND}"
     classes = {name: rank_rows(some) for name, some in by_category(submissions, rounds).items()}
     if len(classes) > 1:

@@ -124,7 +124,7 @@ def rank_page(
     ]
     for category, ranks in by_category(submissions, rounds).items():
         count = sum(find_round(name).category == category for name in rounds)
-        parts += [note(f"Class {category}, {count} rounds:"), _ranking(ranks)]
+        parts += [note(f"Class {category}, rounds: {count}"), _ranking(ranks)]
     return page("Library of rounds", [*parts, note("All runs:"), table(_runs(frame))])
 
 

@@ -220,13 +220,13 @@ class Launcher:
 
     def _attempt(self) -> _Attempt:
         """Train on the present allocation until the replicas end."""
-        placement, checkpoint = self._given(), self._checkpoint()
-        done, trouble = self._train_when_free(placement)
+        checkpoint = self._checkpoint()
+        done, trouble, placement = self._train_when_free(self._given())
         steps, best = self._steps(), self._most_steps
         self._most_steps = max(steps, best)
         # a reallocated job always writes a checkpoint, so that only its steps show progress
         progress = steps > best or bool(trouble and self._checkpoint() != checkpoint)
-        if not (done or trouble or progress) and self._given() == placement:
+        if not (done or trouble or progress) and self._present() == placement:
             trouble = f"ended with exit code {EXIT_REALLOCATED} on the same allocation"
         if done and (self.folder / STATE).exists() and not self._finished():
             self._say("its program ended before its agent said `finish()`; taken for done")
@@ -307,8 +307,21 @@ class Launcher:
         path = allocation_file(self.cluster)
         return read_placement(path, self.name) if path.exists() else {}
 
-    def _train_when_free(self, placement: dict[str, int]) -> tuple[bool, str]:
-        """Train as soon as there is room that no other job has, unless the allocation changes."""
+    def _present(self) -> dict[str, int]:
+        """Return the present placement of the job, empty also if it cannot be read."""
+        try:
+            return self._placement()
+        except ValueError:  # told while the job waits
+            return {}
+
+    def _train_when_free(self, placement: dict[str, int]) -> tuple[bool, str, dict[str, int]]:
+        """Train as soon as there is room that no other job has, unless the allocation changes.
+
+        Returns
+        -------
+        tuple
+            Whether the job is done, any failure, and the placement that it trained on.
+        """
         engine = LocalEngine(self.cluster) if self.engine is None else self.engine
         variables = {
             JOB_VARIABLE: self.name,
@@ -320,7 +333,7 @@ class Launcher:
                 self.command, placement, self.folder, variables, self.request
             ) as group:
                 if group is not None:
-                    return self._train(placement, group)
+                    return *self._train(placement, group), placement
             self._say("waits for GPUs that another job still has, or for a node")
             self._sleep()
             placement = self._given()

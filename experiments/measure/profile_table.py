@@ -63,7 +63,7 @@ def summary(rows: Sequence[Mapping[str, Any]], path: Path) -> str:
     """
     measured = [row for row in rows if row["outcome"] == FITS]
     lacking = [row["atomic_batch_size"] for row in rows if row["outcome"] == NO_MEMORY]
-    text = f"written to {path}: {len(measured)} configurations"
+    text = f"written to {path}: {len(measured)} configuration{'' if len(measured) == 1 else 's'}"
     if lacking:
         text += f"; memory does not hold {min(lacking)} examples per replica and pass"
     return text

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from goodalloc.models.support.validation import literal
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
@@ -163,6 +165,10 @@ def decimals(values: Floats) -> int:
 NAMES = ("job", "application", "policy", "solver", "instance", "round")
 
 
+#: Columns of other words.
+STATES = ("status",)
+
+
 def read_frame(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     """Read a table of results.
 
@@ -176,7 +182,7 @@ def read_frame(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     Raises
     ------
     ValueError
-        If it is no table, or lacks one of them.
+        If it is no table, or lacks one of them, or one has a text in place of a number.
     """
     try:
         frame = pd.read_csv(path)
@@ -187,6 +193,14 @@ def read_frame(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     for column in columns:
         if column not in frame.columns:
             raise ValueError(f"File '{path}': column '{column}' is missing.")
+        if column not in (*NAMES, *STATES):
+            numbers = pd.to_numeric(frame[column], errors="coerce")
+            if (wrong := np.flatnonzero(numbers.isna() & frame[column].notna())).size:
+                row = int(wrong[0])
+                raise ValueError(
+                    f"File '{path}', line {row + 2}: {column} is "
+                    f"{literal(str(frame[column].iloc[row]))}; expected a number."
+                )
     return frame
 
 

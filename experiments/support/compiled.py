@@ -33,10 +33,10 @@ def compilation_cache() -> dict[str, str]:
 
     Machines whose processors differ have different folders, as they may share a home, and what is
     compiled for one may end another with an illegal instruction. The variables are none if the
-    folder cannot be made.
+    folder cannot be made, or the user has no home.
     """
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(Path.home(), ".cache")
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, RuntimeError):
+        cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(Path.home(), ".cache")
         folder = Path(cache) / "goodalloc" / "jax" / _processor()
         folder.mkdir(parents=True, exist_ok=True)
         wanted = {CACHE: str(folder), LEAST: "0.1"}

@@ -38,7 +38,7 @@ def locked(folder: Path, refusal: str = "", patience: float = 0.0) -> Iterator[t
     Raises
     ------
     ValueError
-        If another process holds the lock, or the folder cannot be opened.
+        If another process holds the lock, or the folder cannot be opened or locked.
     """
     if sys.platform == "win32":  # the standard library has no such lock on Windows
         yield ()
@@ -47,17 +47,16 @@ def locked(folder: Path, refusal: str = "", patience: float = 0.0) -> Iterator[t
         handle = os.open(folder, os.O_RDONLY)
     except OSError as error:
         raise ValueError(f"Folder '{folder}' cannot be opened ({error.strerror}).") from error
-    deadline = time.monotonic() + patience
-    while not _lock(handle):
-        if time.monotonic() >= deadline:
-            os.close(handle)
-            raise ValueError(
-                refusal
-                or f"Folder '{folder}' is being written by another run; "
-                "wait for it to end or choose another folder."
-            )
-        time.sleep(GLANCE)
     try:
+        deadline = time.monotonic() + patience
+        while not _lock(handle, folder):
+            if time.monotonic() >= deadline:
+                raise ValueError(
+                    refusal
+                    or f"Folder '{folder}' is being written by another run; "
+                    "wait for it to end or choose another folder."
+                )
+            time.sleep(GLANCE)
         yield (handle,)
     finally:
         os.close(handle)
@@ -110,7 +109,8 @@ def is_locked(folder: Path) -> bool:
     except OSError:
         return False
     try:
-        return not _lock(handle, shared=True)  # shared, so that two looks do not see each other
+        # shared, so that two looks do not see each other
+        return not _lock(handle, folder, shared=True)
     finally:
         os.close(handle)
 
@@ -127,8 +127,14 @@ def require_locks(item: str) -> None:
         raise ValueError(f"{item} needs locks that Windows does not have; expected another system.")
 
 
-def _lock(handle: int, *, shared: bool = False) -> bool:
-    """Lock an open folder; return False if another process holds the lock."""
+def _lock(handle: int, folder: Path, *, shared: bool = False) -> bool:
+    """Lock an open folder; return False if another process holds the lock.
+
+    Raises
+    ------
+    ValueError
+        If its file system has no locks.
+    """
     if sys.platform == "win32":
         return True
     import fcntl
@@ -137,4 +143,9 @@ def _lock(handle: int, *, shared: bool = False) -> bool:
         fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:
+        raise ValueError(
+            f"Folder '{folder}' cannot be locked ({error.strerror}); expected a file system with "
+            "locks."
+        ) from error
     return True

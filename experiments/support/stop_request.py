@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a flag that a loop polls, and Ctrl-C that no solver absorbs."""
+"""Ctrl-C: as a flag that a loop polls, as one that no solver absorbs, and what it leaves."""
 
 from __future__ import annotations
 
@@ -33,6 +33,21 @@ def stop_request() -> Iterator[Callable[[], bool]]:
     finally:
         for number, handler in zip(numbers, former, strict=True):
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def interrupted_keeping(kept: str) -> Iterator[None]:
+    """Add to an interrupt of the block, if it says nothing yet, what is kept of its work.
+
+    Parameters
+    ----------
+    kept
+        A clause, without a full stop.
+    """
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        raise KeyboardInterrupt(str(interrupt) or f"interrupted; {kept}.") from None
 
 
 class _Interruption(BaseException):

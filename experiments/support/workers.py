@@ -158,18 +158,24 @@ def _in_processes(
         for item in itertools.islice(waiting, count):
             pipe, process = _employ(count)
             crew[pipe] = process
-            pipe.send((function, item))
+            _send(pipe, (function, item))
         busy = {*crew}
         while busy:
             for pipe in busy.intersection(connection.wait(busy)):
                 outcome = _heard(pipe, crew[pipe])
                 busy.remove(pipe)
                 for item in itertools.islice(waiting, 1):
-                    pipe.send((function, item))
+                    _send(pipe, (function, item))
                     busy.add(pipe)
                 yield outcome
     finally:
         _dismiss(crew)
+
+
+def _send(pipe: Connection, work: tuple[Callable[[Any], Any], Any]) -> None:
+    """Send work to a process; `_heard` tells if that has ended."""
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        pipe.send(work)
 
 
 def _dismiss(crew: Mapping[Connection, SpawnProcess]) -> None:
@@ -196,8 +202,7 @@ def meanwhile(function: Callable[[Item], Outcome], item: Item) -> Generator[Call
     """
     pipe, process = _employ(2)
     try:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # told by `_heard`
-            pipe.send((function, item))
+        _send(pipe, (function, item))
         yield lambda: cast("Outcome", _heard(pipe, process))
     finally:
         _dismiss({pipe: process})

@@ -37,7 +37,7 @@ fields, require = verify_round.fields, verify_round.require
 CHUNK = 16_384
 
 #: Part of an age below which what a job has trained without restarts is worked out exactly.
-SMALL = 1e-6
+SMALL = 1e-2
 
 #: Names of the 14 numbers of a goodput model, by part.
 PARTS = {
@@ -388,7 +388,7 @@ def main(arguments: list[str], check: Any = verify_columns, usage: Any = __doc__
         return 2
     try:
         found = read(*paths)
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError, csv.Error, ImportError) as error:
         print(f"A file cannot be read: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     verdict = check(*found)

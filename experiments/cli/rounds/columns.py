@@ -9,7 +9,6 @@ from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
 from goodalloc.data.rounds.any_round import PARQUET, read_round
 from goodalloc.experiments.cli.output import Output, check_distinct, check_target, counted
-from goodalloc.experiments.cli.round_arguments import CROSS_CHECK_SECONDS
 from goodalloc.experiments.support.extras import require_extra
 from goodalloc.models.support.tolerances import DEFAULT_GAP
 
@@ -73,7 +72,7 @@ UNUSED = {
     "stages": False,
     "gap": DEFAULT_GAP,
     "seed": 0,
-    "cross_check_seconds": CROSS_CHECK_SECONDS,
+    "cross_check_seconds": None,
 }
 
 

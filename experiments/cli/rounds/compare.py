@@ -61,6 +61,9 @@ if TYPE_CHECKING:
 #: Table of the results of a comparison.
 COMPARED = "compare.csv"
 
+#: What is said of a comparison that was interrupted.
+UNFINISHED = "interrupted before all solvers had run"
+
 #: Gap within which a run counts as solved in the performance profile.
 SOLVED_GAP = 0.01
 
@@ -91,7 +94,7 @@ def compare_command(arguments: argparse.Namespace) -> Output:
     found = any(result.allocation is not None for result in results)
     code = 0 if found else FAILED
     if len(results) < len(solvers) * len(seeds):
-        code, text = INTERRUPTED, f"{text}\n\ninterrupted before all solvers had run"
+        code, text = INTERRUPTED, f"{text}\n\n{UNFINISHED}"
     return Output(text, for_machines(rows), code)
 
 
@@ -266,4 +269,7 @@ def demo_command(arguments: argparse.Namespace) -> Output:
         table, picture = write_demo(rounds, folder)
     text = "\n\n".join([*(r.text() for r in rounds), f"written: {table}, {picture}"])
     rows = [row for demo_round in rounds for row in demo_round.rows()]
-    return Output(text, for_machines(rows), 0 if all(r.best for r in rounds) else 1)
+    code = 0 if all(r.best for r in rounds) else FAILED
+    if len(rows) < runs:
+        code, text = INTERRUPTED, f"{text}\n\n{UNFINISHED}"
+    return Output(text, for_machines(rows), code)

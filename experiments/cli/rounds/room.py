@@ -230,7 +230,7 @@ def _output(
     rows = data[arguments.by]
     text = text_table(rows, tuple(rows[0])) + "\n\n" if rows else ""
     proof = "the least possible" if plan.proven else "without a proof"
-    unit = COST_UNITS[arguments.cost]
+    unit = COST_UNITS[arguments.cost].removesuffix("s" if plan.cost == 1.0 else "")
     text += f"{arguments.by}: {len(rows)}, at a cost of {plan.cost:g} {unit} ({proof}), "
     text += f"found in {plan.seconds:.2g} s"
     if arguments.by == "moves" and rows:
@@ -264,4 +264,4 @@ def _why_none(
         return "the greedy way found no room for the gang; without --greedy, every way is tried"
     if plan.proven:
         return f"no {arguments.by} make room for the gang{within}, which is proved"
-    return f"no room for the gang{within} was found within the time limit"
+    return f"no room for the gang{within} was found in the time that there was"

@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from goodalloc.data.documents.atomic_write import write_atomically
 from goodalloc.data.documents.csv_writing import csv_text
-from goodalloc.experiments.cli.output import FAILED, Output, counted, drawing, make_folder
+from goodalloc.experiments.cli.output import (
+    FAILED,
+    INTERRUPTED,
+    Output,
+    counted,
+    drawing,
+    make_folder,
+)
 from goodalloc.experiments.reporting.report import for_machines, text_table
-from goodalloc.solvers.making_room.defragment import greedy_moves, move_front
+from goodalloc.experiments.support.stop_request import whole_interrupt
+from goodalloc.solvers.making_room.defragment import fewest_moves, greedy_moves
 
 if TYPE_CHECKING:
     import argparse
@@ -51,8 +59,22 @@ def front_output(
         raise ValueError(f"argument --front: got {wanted[0]}; expected numbers of nodes above 0.")
     gang = arguments.gang
     rows: list[dict[str, Any]] = []
-    for nodes, plan in zip(wanted, move_front(instance, gang, wanted, costs=costs), strict=False):
-        greedy = greedy_moves(instance, replace(gang, nodes=nodes), costs=costs)
+    ended, code = "", 0
+    for nodes in wanted:
+        larger = replace(gang, nodes=nodes)
+        try:
+            with whole_interrupt():  # which the search would take for the end of its time
+                plan = fewest_moves(instance, larger, costs=costs)
+        except KeyboardInterrupt:
+            if not rows:
+                raise
+            ended, code = f"interrupted before {counted(nodes, 'node')}", INTERRUPTED
+            break
+        if not plan.found:
+            proof = "which is proved" if plan.proven else "as far as was searched"
+            ended = f"no moves make room for {counted(nodes, 'node')}, {proof}"
+            break
+        greedy = greedy_moves(instance, larger, costs=costs)
         rows.append(
             {
                 "nodes": nodes,
@@ -64,9 +86,7 @@ def front_output(
             }
         )
     if not rows:
-        return Output(
-            f"no moves make room for {counted(wanted[0], 'node')}, which is proved", [], FAILED
-        )
+        return Output(ended, [], FAILED)
     folder = make_folder(arguments.out)
     columns = tuple(rows[0])
     write_atomically(folder / "front.csv", csv_text(rows, columns))
@@ -75,9 +95,9 @@ def front_output(
 
         save(plot_front(rows, unit), folder / "front.png")
     text = text_table(rows, columns)
-    if len(rows) < len(wanted):
-        text += f"\n\nno moves make room for {counted(wanted[len(rows)], 'node')}, which is proved"
-    return Output(f"{text}\n\nwritten to {folder}: front.csv, front.png", for_machines(rows))
+    if ended:
+        text += f"\n\n{ended}"
+    return Output(f"{text}\n\nwritten to {folder}: front.csv, front.png", for_machines(rows), code)
 
 
 def plot_front(rows: Sequence[Mapping[str, Any]], unit: str) -> Figure:

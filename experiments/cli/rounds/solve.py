@@ -17,6 +17,7 @@ from goodalloc.experiments.cli.output import (
     check_target,
     counted,
 )
+from goodalloc.experiments.cli.round_arguments import CROSS_CHECK_SECONDS
 from goodalloc.experiments.cli.rounds.columns import require_reader, solve_in_columns
 from goodalloc.experiments.cli.rounds.trees import read_tree
 from goodalloc.experiments.gap.comparison import check_solvers
@@ -64,7 +65,10 @@ def solve_command(arguments: argparse.Namespace) -> Output:
     check_solvers([arguments.solver])
     check_target(arguments.out)
     check_target(arguments.certificate)
-    check_distinct(arguments.file, arguments.out, arguments.certificate)
+    check_distinct(arguments.file, arguments.start, arguments.out, arguments.certificate)
+    seconds = arguments.cross_check_seconds
+    if seconds is not None and arguments.cross_check is None:
+        raise ValueError("argument --cross-check-seconds: expected --cross-check with it.")
     if arguments.cross_check is not None:
         require_extra(arguments.cross_check, f"Argument --cross-check {arguments.cross_check}")
     options: dict[str, Any] = {"leximin": True} if arguments.leximin else {}
@@ -109,7 +113,7 @@ def solve_command(arguments: argparse.Namespace) -> Output:
             for stage in log.stages
         ]
     if arguments.cross_check is not None and result.limit is not Limit.INTERRUPTED:
-        check = _cross_check(instance, result, arguments.cross_check_seconds)
+        check = _cross_check(instance, result, seconds or CROSS_CHECK_SECONDS)
         text += f"\n{check.text}"
         data["cross_check"] = check.data
         code = check.code or code

@@ -37,6 +37,37 @@ def test_hindsight_keeps_the_workload(
     check_kept(capsys, path, "hindsight", str(path), "--steps", "1", "--out", str(tmp_path))
 
 
+def test_lists_of_jobs_from_which_a_workload_is_drawn_are_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also tables of pairs that share GPUs."""
+    for name, command in (("jobs.csv", "hindsight"), ("summary.csv", "simulate")):
+        path = tmp_path / name
+        path.write_text(JOBS)
+        check_kept(capsys, path, command, "--philly", str(path), "--out", str(tmp_path))
+    words = ["simulate", "--policies", "gandiva", "--pairs", str(path), "--out", str(tmp_path)]
+    check_kept(capsys, path, *words)
+
+
+def test_solve_keeps_the_allocation_that_it_starts_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "best.json"
+    assert main(["solve", "tiny-cold", "--solver", "greedy", "--out", str(path)]) == 0
+    words = ["solve", "tiny-cold", "--start", str(path), "--out", str(path)]
+    check_kept(capsys, path, *words, told="is named twice")
+
+
+def test_rank_keeps_the_files_of_the_submissions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of which a table beside the page could have the name."""
+    runs = tmp_path / "runs.csv"
+    runs.write_text("round,sha256\n")
+    page = str(tmp_path / "runs.html")
+    check_kept(capsys, runs, "library", "rank", str(tmp_path), "--out", page)
+
+
 def test_simulate_keeps_workloads_and_rates(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -210,6 +212,32 @@ def test_a_job_that_makes_no_progress_is_given_up(tmp_path: Path, body: str, sen
         " started again from the beginning",
     ] * 2 + [""]
     assert time.monotonic() - begin < 20.0
+
+
+#: Program that ends with 75 as soon as it has nothing, until it was started three times.
+LOSES_ALL = """
+import json
+given = folder.parent.parent / "allocation.json"
+while starts < 3 and json.loads(given.read_text())["placements"].get("mine"):
+    time.sleep(0.01)
+sys.exit(75 if starts < 3 else 0)
+"""
+
+
+def test_a_job_that_lost_its_gpus_before_its_first_step_has_not_failed(tmp_path: Path) -> None:
+    """However often, although it gets the same ones again."""
+    done: list[Any] = []
+    job = launcher(tmp_path, LOSES_ALL, retries=0)
+    thread = threading.Thread(target=lambda: done.append(job.run()))
+    allocate(tmp_path, mine={"a": 1})
+    thread.start()
+    for count in (1, 2, 3):
+        eventually(lambda count=count: starts(tmp_path) == [count])
+        allocate(tmp_path, other={"a": 1})
+        time.sleep(0.2)
+        allocate(tmp_path, mine={"a": 1})
+    thread.join(20.0)
+    assert done[0][:3] == ("mine", 4, 0)
 
 
 def test_a_job_that_is_finished_is_not_started_again(tmp_path: Path) -> None:
@@ -625,6 +653,22 @@ def test_a_submission_file_that_makes_no_sense_is_refused(
     with pytest.raises(ValueError, match=sentence) as raised:
         read_job_submission(path)
     assert str(raised.value).startswith(f"File '{path}'")
+
+
+def test_a_file_system_without_locks_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By who locks and by who only looks."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    told = f"Folder '{tmp_path}' cannot be locked (Function not implemented); expected a file"
+    with pytest.raises(ValueError, match=re.escape(told)), locked(tmp_path):
+        pass
+    with pytest.raises(ValueError, match=re.escape(told)):
+        is_locked(tmp_path)
 
 
 def test_a_lock_that_is_let_go_in_time_is_taken(tmp_path: Path) -> None:

@@ -470,6 +470,16 @@ def test_runs_without_an_allocation_are_in_no_share() -> None:
         assert [min(one) for one in shares] == [0.0, 0.0]
 
 
+def test_a_text_in_place_of_a_number_is_named(tmp_path: Path) -> None:
+    """An empty cell is a missing number, and no text."""
+    path = tmp_path / "t.csv"
+    path.write_text("job,gpus,status\na,1,done\nb,,done\nc,abc,done\n")
+    with pytest.raises(ValueError, match="line 4: gpus is 'abc'; expected a number"):
+        read_frame(path, ("job", "gpus", "status"))
+    path.write_text("job,gpus,status\na,1,done\nb,,done\nc,inf,done\n")
+    assert read_frame(path, ("job", "gpus", "status")).gpus.tolist()[::2] == [1.0, math.inf]
+
+
 def test_names_that_look_like_missing_values_are_names(tmp_path: Path) -> None:
     names = ["NA", "1", "01", "nan"]
     (tmp_path / "t.csv").write_text("job,gpus\n" + "".join(f"{name},1\n" for name in names))

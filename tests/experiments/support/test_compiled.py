@@ -39,6 +39,17 @@ def folder_on(monkeypatch: pytest.MonkeyPatch, file: Path, text: str | None) -> 
     return compilation_cache()[CACHE]
 
 
+def test_who_has_no_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container whose user has no entry."""
+
+    def refuse() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", refuse)
+    assert compilation_cache() == {}
+
+
 def test_machines_share_a_folder_if_their_processors_have_the_same_features(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,6 +23,8 @@ from goodalloc.experiments.support.tasks import run_tasks
 from goodalloc.experiments.support.workers import (
     ALONE,
     Workers,
+    _heard,
+    _send,
     map_unordered,
     meanwhile,
     parse_workers,
@@ -31,6 +33,7 @@ from tests.support.replay.replays import SAME, SHORT, SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from multiprocessing.context import SpawnProcess
 
 #: Programs that start a cluster, print its address, and end with their standard input.
 CLUSTERS = {
@@ -141,6 +144,22 @@ def test_work_meanwhile_has_its_outcome_or_its_complaint() -> None:
         assert found() not in ("/proc/self", f"/proc/{os.getpid()}")
     with pytest.raises(ValueError, match="invalid literal"), meanwhile(int, "x") as number:
         number()
+
+
+def test_work_for_a_process_that_has_ended_is_told_where_it_is_heard() -> None:
+    """And not by a broken pipe, which a command would take for that of its output."""
+    ours, theirs = multiprocessing.Pipe()
+    theirs.close()
+    _send(ours, (abs, 1))
+    with pytest.raises(ChildProcessError, match="ended with exit code 0 before its work was done"):
+        _heard(ours, ended_process())
+
+
+def ended_process() -> SpawnProcess:
+    """Return a process that has nothing to do."""
+    process = multiprocessing.get_context("spawn").Process()
+    process.start()
+    return process
 
 
 def test_work_meanwhile_ends_with_its_context() -> None:

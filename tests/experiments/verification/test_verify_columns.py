@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from fractions import Fraction
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -271,6 +273,32 @@ def test_the_checker_runs_with_its_own_files_alone(repository: Path, tmp_path: P
     )
     assert done.returncode == 0, done.stderr
     assert "verified       True" in done.stdout
+
+
+def test_what_restarts_leave_of_a_short_training_is_exact_enough() -> None:
+    """Where nearly all of the age went into restarts of a delay that is no binary number."""
+    delay, restarts = 30.1, 33
+    ages = delay * restarts * (1.0 + np.logspace(-9.0, 0.0, 400))
+    rules = SimpleNamespace(restart_delay=delay, restart_penalty="all")
+    round_ = SimpleNamespace(
+        rules=rules, age=ages, restarts=np.full(ages.size, restarts), held=np.ones(ages.size, int)
+    )
+    for age, factor in zip(ages, verify_columns.restart_factors(round_), strict=True):
+        exact = (Fraction(age) - restarts * Fraction(delay)) / (Fraction(age) + Fraction(delay))
+        assert abs(Fraction(factor) / exact - 1) < Fraction(1, 10**13), age
+
+
+def test_files_that_cannot_be_read_end_with_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As files in another order, of which one is a single line; or without pyarrow."""
+    paths = [str(path) for path in files(tmp_path, generate_columns(3, 20, 8, 4))]
+    (tmp_path / "proof.json").write_text(f'"{"x" * 200_000}"', encoding="utf-8")
+    assert verify_columns.main([paths[0], paths[2], paths[1]]) == 2
+    assert capsys.readouterr().err.startswith("A file cannot be read: ")
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    assert verify_columns.main(paths) == 2
+    assert "pyarrow" in capsys.readouterr().err
 
 
 def test_the_commands_write_a_certificate_and_check_it(
