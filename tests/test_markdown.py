@@ -52,6 +52,28 @@ def test_links_to_headings_lead_to_them(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_benchmarks_that_a_page_names_are_there(page: Path) -> None:
+    """Each is a module of its own; NAME stands for any of them."""
+    named = {*re.findall(r"BENCH=(\w+)", page.read_text(encoding="utf-8"))} - {"NAME"}
+    there = {path.stem for path in (ROOT / "experiments" / "benchmarks").glob("*.py")}
+    assert named <= there
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_blank_line_cuts_a_table_in_two(page: Path) -> None:
+    """Rows behind it would be shown as they are written."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    cut = [
+        number
+        for number, (before, line, after, then) in enumerate(
+            zip(lines, lines[1:], lines[2:], [*lines[3:], ""], strict=False), start=2
+        )
+        if not line and before.startswith("|") and after.startswith("|") and "---" not in then
+    ]
+    assert not cut
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_no_line_of_a_sentence_begins_with_a_comment(page: Path) -> None:
     """CommonMark ends the paragraph there: what follows would be shown as raw HTML."""
     lines = [number for number, line in prose(page) if re.match(r"\s*<!-- value", line)]
