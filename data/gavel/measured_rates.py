@@ -12,6 +12,7 @@ consolidated GPUs, and stands for as many steps. Further columns are passed over
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,6 +38,9 @@ MOST_GPUS = 100_000
 
 #: Most steps a second, and latest submission: ten years after the start of the trace.
 MOST_RATE, LATEST = 1e9, 315_360_000.0
+
+#: Most rates of pairs of models, of which a table has one for each number and type of GPUs.
+MOST_PAIRS = 100_000_000
 
 #: A model, a type of GPU and a number of GPUs.
 _Key = tuple[str, str, int]
@@ -85,6 +89,11 @@ def read_rate_table(path: str | os.PathLike[str]) -> RateTable:
     models, types = (tuple(dict.fromkeys(table.columns[name])) for name in RATE_COLUMNS[:2])
     replicas = tuple(sorted({gpus for _, _, gpus in by_key}))
     shape = (len(models), len(replicas), len(types))
+    if (pairs := len(models) * math.prod(shape)) > MOST_PAIRS:
+        raise ValueError(
+            f"File '{path}': it has {len(models)} models, {len(replicas)} numbers of GPUs and "
+            f"{len(types)} types, {pairs:,} rates of pairs in all; expected at most {MOST_PAIRS:,}."
+        )
     alone, speeds = np.zeros((*shape, 2)), table.numbers("steps_per_s", 0.0, strict=True)
     if (speeds > MOST_RATE).any():
         raise table.refusal(int(np.argmax(speeds)), "steps_per_s", f"at most {MOST_RATE:g}")
@@ -180,6 +189,8 @@ def read_rate_jobs(path: str | os.PathLike[str], rates: RateTable) -> tuple[Gave
         if fastest <= 0:
             raise table.refusal(row, "gpus", f"a number on which a rate of '{model}' is known")
         steps = work[row] * (fastest if given[0] == "duration_s" else 1.0)
+        if steps > LATEST * fastest:
+            raise table.refusal(row, given[0], f"at most ten years of training, {LATEST:,.0f} s")
         jobs.append(GavelJob(name, submissions[row], known[model], gpus[row], steps))
     return tuple(sorted(jobs, key=lambda job: job.submission))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,9 @@ COLUMNS = (
     "gpus",
     "gpu_type",
 )
+
+#: Columns of whole numbers by which shapes are told apart.
+COUNTS = ("global_batch", "nodes", "gpus_per_node")
 
 #: Latest submission: ten years after the start of the trace.
 LATEST = 315_360_000.0
@@ -62,14 +66,25 @@ def read_plan_times(folder: str | os.PathLike[str]) -> PlanTimes:
         raise ValueError(f"Folder '{os.fspath(folder)}' is a file; expected that with {MEASURED}.")
     table = read_table(Path(folder) / MEASURED, (*WHERE, "iteration_s"))
     seen = set()
+    counted = [name for name in WHERE if name in COUNTS]
+    named = [name for name in WHERE if name not in COUNTS]
+    numbers = list(zip(*(table.counts(name) for name in counted), strict=True))
     for row, cell in enumerate(table.columns["iteration_s"]):
-        if cell.startswith("-"):
+        if cell != "inf" and not _is_time(cell):
             raise table.refusal(row, "iteration_s", "seconds above 0, or inf where it does not run")
-        shape = tuple(table.columns[name][row] for name in WHERE)
+        shape = (*(table.columns[name][row] for name in named), *numbers[row])
         if shape in seen:
             raise table.refusal(row, "iteration_s", "one time for each training and shape")
         seen.add(shape)
     return read_measured_times(Path(folder))
+
+
+def _is_time(text: str) -> bool:
+    """Return whether a text is a finite number above 0."""
+    try:
+        return 0.0 < float(text) < math.inf
+    except ValueError:
+        return False
 
 
 def read_plan_jobs(path: str | os.PathLike[str], times: PlanTimes) -> tuple[PlanJob, ...]:

@@ -140,6 +140,7 @@ def _columns(table: Any) -> RoundColumns:
     for name in (*NUMBERS, *LISTS):
         if table[name].null_count:
             raise ValueError(f"Column '{name}' is empty in {table[name].null_count} rows.")
+    _require_types(table)
     stacked, kind = _kinds(table.select(models).to_pandas())
     nodes, gpus = (table[name].combine_chunks() for name in LISTS)
     lengths = np.diff(np.asarray(nodes.offsets, dtype=np.int64)).astype(np.int64)
@@ -165,7 +166,35 @@ def _columns(table: Any) -> RoundColumns:
         current,
         example.rules,
     )
+    if modes:
+        running = current.job_replicas > 0
+        absent = np.flatnonzero(running & np.asarray(table["mode"].is_null()))
+        if absent.size:
+            raise ValueError(f"Job {absent[0]}: mode is empty; expected one, as it runs.")
     return ModeColumns(*given, modes) if modes else RoundColumns(*given)
+
+
+def _require_types(table: Any) -> None:
+    """Refuse columns of numbers that would be cut off, and lists that are none.
+
+    Raises
+    ------
+    ValueError
+        If a column has another type.
+    """
+    import pyarrow.types as kinds
+
+    for name in NUMBERS[1:]:
+        if not kinds.is_integer(table[name].type):
+            raise ValueError(f"Column '{name}' is of {table[name].type}; expected whole numbers.")
+    for name in LISTS:
+        kind = table[name].type
+        if not (kinds.is_list(kind) or kinds.is_large_list(kind)) or not kinds.is_integer(
+            kind.value_type
+        ):
+            raise ValueError(f"Column '{name}' is of {kind}; expected lists of whole numbers.")
+        if table[name].combine_chunks().flatten().null_count:
+            raise ValueError(f"Column '{name}': a list has an empty item; expected whole numbers.")
 
 
 def _prefixes(modes: tuple[Mode, ...]) -> list[str]:

@@ -14,7 +14,13 @@ import numpy as np
 import pandas as pd
 
 from goodalloc.data.traces.trace import JobState, collect_jobs
-from goodalloc.data.traces.trace_columns import read_trace_columns
+from goodalloc.data.traces.trace_columns import (
+    LATEST,
+    MOST_CORES,
+    MOST_GPUS,
+    MOST_WORKERS,
+    read_trace_columns,
+)
 
 if TYPE_CHECKING:
     import os
@@ -65,7 +71,7 @@ def read_pai_jobs(folder: str | os.PathLike[str]) -> Trace:
     names = jobs.texts("job_name")
     strays = int((~tasks.index.isin(names)).sum())
     found = tasks.reindex(names)
-    submitted = jobs.numbers("start_time")
+    submitted = jobs.numbers("start_time", most=LATEST)
     seconds = (found.end - found.start).to_numpy()
     state = jobs.mapped("status", STATES)
     columns = {
@@ -98,16 +104,17 @@ def _tasks_by_job(path: Path) -> pd.DataFrame:
     the last `end`; `ended`, how many have an end; and `gpu_type`, NaN without GPUs.
     """
     tasks = read_trace_columns(path, TASKS, heading=False)
-    instances = np.nan_to_num(tasks.numbers("inst_num"))
-    gpus = np.nan_to_num(tasks.numbers("plan_gpu")) / PER_CENT
+    instances = np.nan_to_num(tasks.numbers("inst_num", most=MOST_WORKERS))
+    gpus = np.nan_to_num(tasks.numbers("plan_gpu", most=MOST_GPUS)) / PER_CENT
+    cores = np.nan_to_num(tasks.numbers("plan_cpu", most=MOST_CORES)) / PER_CENT
     table = pd.DataFrame(
         {
             "job": tasks.texts("job_name"),
             "gpus": gpus * instances,
             "workers": np.where(gpus > 0, instances, 0.0),
-            "cores": np.nan_to_num(tasks.numbers("plan_cpu")) / PER_CENT * instances,
-            "start": tasks.numbers("start_time"),
-            "end": tasks.numbers("end_time"),
+            "cores": cores * instances,
+            "start": tasks.numbers("start_time", most=LATEST),
+            "end": tasks.numbers("end_time", most=LATEST),
             "gpu_type": tasks.texts("gpu_type").where(gpus > 0, ""),
         }
     )

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from goodalloc.data.traces.trace import JobState, collect_jobs, unusable_jobs
-from goodalloc.data.traces.trace_columns import MOST_WORKERS, read_trace_columns
+from goodalloc.data.traces.trace_columns import (
+    LATEST,
+    MOST_CORES,
+    MOST_GPUS,
+    MOST_WORKERS,
+    read_trace_columns,
+)
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.support.validation import did_you_mean, require_count
 
@@ -89,16 +95,17 @@ def read_acme_jobs(path: str | os.PathLike[str]) -> Trace:
 def _read(path: str | os.PathLike[str], tenant: str, kind: str = "") -> Trace:
     """Read a log."""
     table = read_trace_columns(path, [*COLUMNS, tenant, *([kind] if kind else [])])
-    seconds, gpus = table.numbers("duration", least=-np.inf), table.numbers("gpu_num")
+    seconds = table.numbers("duration", least=-np.inf, most=LATEST)
+    gpus = table.numbers("gpu_num", most=MOST_GPUS)
     state, submitted = table.mapped("state", STATES), table.times("submit_time")
     workers = np.nan_to_num(table.numbers("node_num", most=MOST_WORKERS), nan=1.0)
     columns = {
         "name": table.texts("job_id"),
-        "waited": np.maximum(table.numbers("queue", least=-np.inf), 0.0),
+        "waited": np.maximum(table.numbers("queue", least=-np.inf, most=LATEST), 0.0),
         "seconds": seconds,
         "gpus": gpus,
         "workers": np.maximum(workers, 1.0).astype(np.int64),
-        "cores": table.numbers("cpu_num"),
+        "cores": table.numbers("cpu_num", most=MOST_CORES),
         "tenant": table.texts(tenant),
         "kind": table.texts(kind) if kind else "",
         "state": state,
@@ -147,7 +154,7 @@ def read_helios_cluster(
             f"File '{path}': date '{date}' is not there{did_you_mean(date, dates)}; expected one "
             f"from {min(dates)} to {max(dates)}."
         )
-    gpus = int(np.nan_to_num(table.numbers(tenant))[dates.index(date)])
+    gpus = int(np.nan_to_num(table.numbers(tenant, most=MOST_GPUS, whole=True))[dates.index(date)])
     if not gpus:
         raise ValueError(f"File '{path}': '{tenant}' has no GPU on {date}; expected some.")
     full, rest = divmod(gpus, gpus_per_node)

@@ -13,7 +13,13 @@ import numpy as np
 import pandas as pd
 
 from goodalloc.data.traces.trace import collect_jobs, unusable_jobs
-from goodalloc.data.traces.trace_columns import LATEST, MOST_WORKERS, read_trace_columns
+from goodalloc.data.traces.trace_columns import (
+    LATEST,
+    MOST_CORES,
+    MOST_GPUS,
+    MOST_WORKERS,
+    read_trace_columns,
+)
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.mode import resources
 
@@ -65,14 +71,15 @@ def read_spot_jobs(path: str | os.PathLike[str]) -> Trace:
     """
     table = read_trace_columns(path, JOBS)
     workers = np.nan_to_num(table.numbers("worker_num", most=MOST_WORKERS), nan=1.0)
-    gpus, seconds = table.numbers("gpu_request") * workers, table.numbers("duration")
+    gpus = table.numbers("gpu_request", most=MOST_GPUS) * workers
+    seconds = table.numbers("duration", most=LATEST)
     submitted = pd.to_datetime(pd.Series(table.numbers("submit_time", most=LATEST)), unit="s")
     columns = {
         "name": table.texts("job_name"),
         "seconds": seconds,
         "gpus": gpus,
         "workers": workers.astype(np.int64),
-        "cores": table.numbers("cpu_request") * workers,
+        "cores": table.numbers("cpu_request", most=MOST_CORES) * workers,
         "gpu_type": table.texts("gpu_model"),
         "tenant": table.texts("organization"),
         "kind": table.texts("job_type"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import gzip
 import math
 import zlib
@@ -23,8 +24,12 @@ if TYPE_CHECKING:
     from goodalloc.models.support.array_types import Flags, Floats, Indices
 
 
-#: Most machines of a job, and latest second of a submission, by which nonsense is told.
-MOST_WORKERS, LATEST = 1_000_000, 4_000_000_000
+#: Most machines, GPUs and cores of a job, and latest second of a submission, by which nonsense is
+#: told.
+MOST_WORKERS, MOST_GPUS, MOST_CORES, LATEST = 1_000_000, 10_000_000, 1e9, 4_000_000_000
+
+#: Minutes or seconds of a clock, and the zone behind them.
+ZONE = r"(?<=:)(\d\d(?:\.\d+)?)(?:Z|[+-]\d\d(?::?\d\d)?)$"
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,7 @@ class TraceColumns:
         ValueError
             If another cell is no time, as ``2020-06-09 18:41:01`` or with a zone.
         """
-        clock = self.texts(column).str.replace(r"(Z|[+-]\d\d:?\d\d)$", "", regex=True)
+        clock = self.texts(column).str.replace(ZONE, r"\1", regex=True)
         found = pd.to_datetime(clock, format="ISO8601", errors="coerce")
         self._require(column, np.asarray(found.notna()), "a time, as 2020-06-09 18:41:01")
         return found
@@ -114,7 +119,15 @@ class TraceColumns:
 
 
 def open_text(path: str | os.PathLike[str]) -> IO[str]:
-    """Open a text file for reading, compressed by gzip if it ends in `.gz`."""
+    """Open a text file for reading, compressed by gzip if it ends in `.gz`.
+
+    Raises
+    ------
+    OSError
+        If it cannot be opened, or is a pipe or a device, which may have no end.
+    """
+    if Path(path).exists() and not Path(path).is_file():
+        raise OSError(errno.EINVAL, "it is no regular file")
     if Path(path).suffix == ".gz":
         return gzip.open(path, "rt", encoding="utf-8-sig", newline="")
     return Path(path).open(encoding="utf-8-sig", newline="")
@@ -163,6 +176,8 @@ def _cells(
     for name in columns:
         if name not in first:
             raise ValueError(f"column '{name}' is missing.")
+        if first.count(name) > 1:
+            raise ValueError(f"column '{name}' is there twice.")
     places = [first.index(name) for name in columns]
     lines: list[int] = []
     cells: list[list[str]] = [[] for _ in columns]

@@ -96,17 +96,24 @@ def held_by_jobs(replayed: Replayed) -> list[Held]:
     Raises
     ------
     ValueError
-        If a job is unknown, or on GPUs of another that does not have them.
+        If a job is unknown, has more GPUs of a node than there are, or is on GPUs of another that
+        does not have them.
     """
     known = set(replayed.jobs["job"])
+    there = replayed.cluster.node_gpus.tolist() if replayed.cluster else []
     for change in replayed.changes:
         if change.job not in known:
             raise ValueError(
                 f"Placements at {change.time:g} s: job '{change.job}' is not in {JOBS}; expected "
                 "files of one replay."
             )
+        for node, gpus in change.placement:
+            if node < len(there) and gpus > there[node]:  # others were rented meanwhile
+                raise ValueError(
+                    f"Placements at {change.time:g} s: job '{change.job}' has {gpus} GPUs of node "
+                    f"{node}, which has {there[node]}; expected files of one replay."
+                )
     ended = replayed.jobs[replayed.jobs["completion"].notna()]
     completions = dict(zip(ended["job"], ended["completion"].astype(float), strict=True))
     last = float(replayed.rounds["time"].max())
-    gpus = replayed.cluster.node_gpus.tolist() if replayed.cluster else ()
-    return held_gpus(replayed.changes, completions, last, gpus)
+    return held_gpus(replayed.changes, completions, last, there)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from goodalloc.data.documents.append_lines import append_lines
 from goodalloc.data.documents.csv_table import read_table
 from goodalloc.data.documents.csv_writing import csv_text
+from goodalloc.models.round.cluster import MOST_GPUS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 #: Name of the file, and its columns (schema in data/FORMAT.md).
 PLACEMENTS = "placements.csv"
 COLUMNS = ("time", "job", "placement", "host")
+
+#: GPUs of one node, of a job.
+PAIR = re.compile(r"([0-9]{1,9}):([0-9]{1,9})")
 
 
 class Change(NamedTuple):
@@ -82,7 +87,7 @@ class PlacementWriter:
         Raises
         ------
         ValueError
-            If the file cannot be written, or is shorter than it was.
+            If the file cannot be written, or is gone or shorter than it was.
         """
         decision = self.policy.decide(round_)
         held = {
@@ -104,12 +109,14 @@ class PlacementWriter:
 
     def _append(self, rows: list[dict[str, object]]) -> None:
         """Write rows after those that the last checkpoint knows; the heading before the first."""
-        if self.file.exists():
-            if self.file.stat().st_size < self._size:
-                raise ValueError(
-                    f"File '{self.file}' is shorter than its checkpoint says; expected the file as "
-                    "it was written; remove the folder or take another."
-                )
+        there = self.file.exists()
+        if self._size and (not there or self.file.stat().st_size < self._size):
+            fault = "shorter than its checkpoint says" if there else "gone"
+            raise ValueError(
+                f"File '{self.file}' is {fault}; expected the file as it was written; remove the "
+                "folder or take another."
+            )
+        if there:
             os.truncate(self.file, self._size)
         heading, _, lines = csv_text(rows, COLUMNS).partition("\n")
         append_lines(self.file, lines, f"{heading}\n")
@@ -178,11 +185,9 @@ def read_placement(text: str) -> Placement:
     ValueError
         If the text is none.
     """
-    try:
-        pairs = [part.split(":") for part in text.split()]
-        placement = tuple((int(node), int(gpus)) for node, gpus in pairs)
-    except ValueError:
-        placement = ((-1, 0),)
-    if any(node < 0 or gpus < 1 for node, gpus in placement):
+    pairs = [PAIR.fullmatch(part) for part in text.split()]
+    placement = tuple((int(pair[1]), int(pair[2])) for pair in pairs if pair)
+    nodes, counts = {node for node, _ in placement}, {gpus for _, gpus in placement}
+    if not all(pairs) or len(nodes) < len(pairs) or not all(1 <= n <= MOST_GPUS for n in counts):
         raise ValueError(f"placement is '{text}'; expected node:GPUs pairs as '0:4 3:2'.")
     return placement

@@ -123,6 +123,7 @@ def test_bad_rates_are_refused(tmp_path: Path, old: str, new: str, sentence: str
         ("late,-1,9000,1,resnet,ann", "line 2: submit_s is '-1'"),
         ("late,600,0,1,resnet,ann", "line 2: steps is '0'"),
         ("late,600,nan,1,resnet,ann", "line 2: steps is 'nan'"),
+        ("late,600,1e20,1,resnet,ann", "line 2: steps is '1e20'; expected at most ten years"),
         ("late,600,9000,1.5,resnet,ann", "line 2: gpus is '1.5'"),
         ("late,600,9000,2,resnet,ann", "line 2: gpus is '2'; expected a number on which a rate"),
         ("late,600,9000,1,gpt,ann", "line 2: model is 'gpt'; expected one of bert, resnet"),
@@ -138,6 +139,13 @@ def test_bad_jobs_are_refused(tmp_path: Path, new: str, sentence: str) -> None:
             written(tmp_path, JOBS.replace("late,600,9000,1,resnet,ann", new), "jobs.csv"), rates
         )
     assert sentence in str(caught.value)
+
+
+def test_a_small_file_of_very_many_rates_is_refused(tmp_path: Path) -> None:
+    """Before a table of all pairs of models is made."""
+    rows = [f"model-{n},type-{n},{n + 1},1,1" for n in range(300)]
+    with pytest.raises(ValueError, match="rates of pairs in all; expected at most 100,000,000"):
+        read_rate_table(written(tmp_path, "\n".join([RATES.splitlines()[0], *rows])))
 
 
 def test_a_duration_is_that_on_the_fastest_type(tmp_path: Path) -> None:

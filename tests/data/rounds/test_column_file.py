@@ -86,6 +86,7 @@ def test_rounds_of_modes_are_drawn_and_solved_by_commands(
         assert len(columns.modes) == modes
         assert main(["solve", path, "--out", str(out)]) == 0
         rows = list(csv.DictReader(out.read_text(encoding="utf-8").splitlines()))
+        assert rows
         assert {row["mode"] for row in rows} <= {mode.name for mode in columns.modes}
         told = capsys.readouterr().out
         assert "(by prices of GPUs and resources)" in told
@@ -121,6 +122,14 @@ def changed(path: Path, **columns: Any) -> None:
         ({"nodes": [[9], [], [], []], "gpus": [[1], [], [], []]}, "node 9 is unknown"),
         ({"nodes": [[0], [], [], []], "gpus": [[9], [], [], []]}, "Node 0: present placements"),
         ({"gamma": [None, 1.0, 1.0, 1.0]}, "Job 0: a part of its model is empty"),
+        ({"restarts": [0.0, 1.9, 0.0, 0.0]}, "Column 'restarts' is of double; expected whole"),
+        ({"max_replicas": [1.5, 1.0, 1.0, 1.0]}, "Column 'max_replicas' is of double"),
+        ({"nodes": [0, 1, 0, 1]}, "Column 'nodes' is of int64; expected lists of whole numbers"),
+        ({"nodes": [[0.5], [], [], []], "gpus": [[1], [], [], []]}, "Column 'nodes' is of list"),
+        (
+            {"nodes": [[0], [], [], []], "gpus": [[None], [], [], []]},
+            "Column 'gpus' is of list|Column 'gpus': a list has an empty item",
+        ),
     ],
 )
 def test_a_file_that_makes_no_sense_is_refused(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -215,7 +216,12 @@ READERS: dict[str, tuple[Callable[[Path], Trace], str]] = {
             "one,4,1,COM",
             "line 2: gpu_num is 'one'; expected a finite number",
         ),
-        ("helios", "1,4,1,COM", "-1,4,1,COM", "line 2: gpu_num is '-1'; expected .* at least 0"),
+        ("helios", "1,4,1,COM", "-1,4,1,COM", "line 2: gpu_num is '-1'; expected .* from 0 to"),
+        ("helios", "1,4,1,COM", "1e300,4,1,COM", "line 2: gpu_num is '1e300'; expected .* from 0"),
+        ("helios", "1,4,1,COM", "1,1e300,1,COM", "line 2: cpu_num is '1e300'; expected .* from 0"),
+        ("helios", "36848", "1e300", "line 2: duration is '1e300'; expected"),
+        ("helios", "cpu_num", "gpu_num", "column 'gpu_num' is there twice"),
+        ("spot", "1,16,9589663", "1e308,16,9589663", "line 3: gpu_request is '1e308'; expected"),
         ("helios", "1,4,1,COM", "inf,4,1,COM", "line 2: gpu_num is 'inf'"),
         ("helios", "2020-06-09 19:41:01", "yesterday", "line 3: submit_time is 'yesterday'"),
         ("helios", "gpu_num", "gpus", "column 'gpu_num' is missing"),
@@ -286,6 +292,46 @@ def test_a_malformed_philly_log_is_refused(
     path.write_text("{}")
     with pytest.raises(ValueError, match="expected a list of jobs"):
         read_philly_jobs(path)
+
+
+@pytest.mark.parametrize(
+    ("row", "sentence"),
+    [
+        ("1e30,Terminated,60.0,70.0,600.0,29.3,100.0,T4", "inst_num is '1e30'; expected"),
+        ("1.0,Terminated,1e300,70.0,600.0,29.3,100.0,T4", "start_time is '1e300'; expected"),
+        ("1.0,Terminated,60.0,70.0,1e300,29.3,100.0,T4", "plan_cpu is '1e300'; expected"),
+        ("1.0,Terminated,60.0,70.0,600.0,29.3,-1,T4", "plan_gpu is '-1'; expected"),
+        ("1.0,Terminated,60.0", "cells; expected 10"),
+    ],
+)
+def test_tasks_of_pai_that_make_no_sense_are_refused(
+    row: str, sentence: str, tmp_path: Path
+) -> None:
+    write_pai(tmp_path, tasks=f"{made.PAI_TASKS}job9,worker,{row}\n")
+    with pytest.raises(ValueError, match=rf"pai_task_table\.csv': line \d+.*{sentence}"):
+        read_pai_jobs(tmp_path)
+
+
+@pytest.mark.parametrize("zone", ["Z", "+08:00", "+0800", "+08", "-03"])
+def test_times_are_those_of_the_clock_in_any_zone(zone: str, tmp_path: Path) -> None:
+    """Zones may change in a file, as in summer; dates alone have none."""
+    path = tmp_path / "log.csv"
+    text = made.HELIOS.replace("2020-06-09 18:41:01", f"2020-06-09 18:41:01{zone}")
+    path.write_text(text.replace("2020-06-09 19:41:01", "2020-06-09 19:41:01+09"))
+    there = tmp_path / "plain.csv"
+    there.write_text(made.HELIOS)
+    found, plain = read_helios_jobs(path), read_helios_jobs(there)
+    assert found.begin == plain.begin
+    assert found.table.equals(plain.table)
+
+
+@pytest.mark.parametrize("reader", [read_helios_jobs, read_philly_jobs])
+def test_a_pipe_is_refused(reader: Callable[[Path], Trace], tmp_path: Path) -> None:
+    """Which might have no end."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(ValueError, match=r"cannot be read \(it is no regular file\)"):
+        reader(path)
 
 
 def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:

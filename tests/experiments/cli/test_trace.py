@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -36,7 +37,19 @@ def test_jobs_of_a_trace_are_summarised_and_written(
     assert (out / "trace.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_workloads_are_simulated_from_the_jobs_of_a_trace(
+def test_workloads_are_simulated_from_the_jobs_of_a_trace(tmp_path: Path) -> None:
+    """Those that were submitted in the eight hours from two o'clock."""
+    log, out = tmp_path / "log.csv", tmp_path / "out"
+    log.write_text(re.sub(" 1[89]:", " 04:", made.HELIOS))
+    assert main(["trace", "helios", str(log), "--out", str(out)]) == 0
+    simulate = ["simulate", "--philly", str(out / "jobs.csv"), "--load", "0.0125", "--policies"]
+    assert main([*simulate, "tiresias", "--out", str(tmp_path / "replay")]) == 0
+    replayed = pd.read_csv(tmp_path / "replay" / "tiresias" / "jobs.csv")
+    assert len(replayed) == 2
+    assert replayed.completion.notna().all()
+
+
+def test_a_list_without_jobs_at_that_time_of_the_day_is_refused(
     log: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"

@@ -80,7 +80,7 @@ def test_a_killed_replay_goes_on_with_its_placements(tmp_path: Path, policy: str
 
 
 def test_placements_that_are_shorter_than_the_checkpoint_says_are_refused(tmp_path: Path) -> None:
-    """As the other files of a replay are."""
+    """As the other files of a replay are; or gone."""
 
     def kill(simulator: Simulator) -> None:
         if simulator.time > 1200:
@@ -90,6 +90,9 @@ def test_placements_that_are_shorter_than_the_checkpoint_says_are_refused(tmp_pa
         replay(tmp_path).run(kill)
     (tmp_path / PLACEMENTS).write_text("time\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"placements\.csv' is shorter than its checkpoint says"):
+        replay(tmp_path).run()
+    (tmp_path / PLACEMENTS).unlink()
+    with pytest.raises(ValueError, match=r"placements\.csv' is gone; expected the file as it was"):
         replay(tmp_path).run()
 
 
@@ -196,6 +199,10 @@ def test_guests_are_on_the_gpus_of_their_hosts() -> None:
         ("60,a,0,", "placement is '0'; expected"),
         ("60,a,0:0,", "placement is '0:0'; expected"),
         ("60,a,-1:2,", "placement is '-1:2'; expected"),
+        ("60,a,0:2 0:3,", "placement is '0:2 0:3'; expected"),
+        ("60,a,1_0:2,", "placement is '1_0:2'; expected"),
+        ("60,a,0:99999999999,", "placement is '0:99999999999'; expected"),
+        ("60,a,0:257,", "placement is '0:257'; expected"),
         ("nan,a,0:1,", "time is 'nan'; expected a finite number of at least 0"),
         ("-60,a,0:1,", "time is '-60'; expected a finite number of at least 0"),
         ("30,a,0:1,", "time is '30'; expected seconds in order"),
@@ -225,6 +232,16 @@ def test_placements_of_other_jobs_are_refused(tmp_path: Path) -> None:
     with (tmp_path / PLACEMENTS).open("a", encoding="utf-8") as stream:
         stream.write("999999,stranger,0:1,\n")
     with pytest.raises(ValueError, match=r"job 'stranger' is not in jobs\.csv"):
+        held_by_jobs(read_replay(tmp_path))
+
+
+def test_more_gpus_than_a_node_has_are_refused(tmp_path: Path) -> None:
+    """The nodes are those of the replay's description."""
+    task(tmp_path).run()
+    job = pd.read_csv(tmp_path / "jobs.csv").job[0]
+    with (tmp_path / PLACEMENTS).open("a", encoding="utf-8") as stream:
+        stream.write(f"999999,{job},1:9,\n")
+    with pytest.raises(ValueError, match=f"job '{job}' has 9 GPUs of node 1, which has 4"):
         held_by_jobs(read_replay(tmp_path))
 
 

@@ -101,8 +101,9 @@ def test_every_rule_keeps_the_limits_and_gives_the_same_answer_again(rule: Batch
 
 @pytest.mark.parametrize("rule", tuple(BATCH_RULES.values())[1:])
 def test_rules_that_know_nothing_yet_leave_the_batch_size_alone(rule: BatchRule) -> None:
-    """Before the first statistics, loss and fit."""
-    assert rule.choose(Situation(1, 2, START, LIMITS)) == START
+    """Before the first statistics, loss and fit, also where it is not the initial one."""
+    for present in (START, BatchChoice(50, 2, 1.0)):
+        assert rule.choose(Situation(1, 2, present, LIMITS)) == present
 
 
 def test_a_fixed_batch_is_the_initial_one_if_nothing_is_said() -> None:

@@ -17,6 +17,7 @@ from goodalloc.models.round.job import Job
 from goodalloc.models.round.mode import SpeedupTable
 from goodalloc.models.round.objective import fitness, utilities
 from goodalloc.solvers.exact.brute_force import solve_brute_force
+from goodalloc.solvers.heuristics import local_search
 from goodalloc.solvers.heuristics.greedy import solve_greedy
 from goodalloc.solvers.heuristics.local_search import EvictionPrices, improve, solve_local_search
 from goodalloc.solvers.heuristics.occupancy import Occupancy
@@ -145,17 +146,25 @@ def test_limits_end_the_search() -> None:
 
 
 def test_an_interrupt_keeps_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C ends the search with the start or better."""
+    """Ctrl-C ends the search with the start, or with what was improved before."""
     instance = Instance(Cluster.uniform(1, 4), (concave("wide"), concave("starved")))
+    work, calls = local_search.improve, [0]
 
-    def interrupt(*_: Any) -> int:
-        raise KeyboardInterrupt
+    def interrupted(*given: Any) -> int:
+        calls[0] += 1
+        if calls[0] > passes:
+            raise KeyboardInterrupt
+        return work(*given)
 
-    monkeypatch.setattr("goodalloc.solvers.heuristics.local_search.improve", interrupt)
+    monkeypatch.setattr(local_search, "improve", interrupted)
     start = Allocation.from_matrix([[4], [0]])
-    answer = solve_local_search(instance, start=start)
-    assert answer.limit is Limit.INTERRUPTED
-    assert answer.allocation == start
+    for passes in (0, 1):
+        calls[0] = 0
+        answer = solve_local_search(instance, start=start)
+        assert answer.limit is Limit.INTERRUPTED
+        assert answer.allocation is not None
+        assert (answer.allocation == start) == (passes == 0)
+        assert fitness(instance, answer.allocation) >= fitness(instance, start)
 
 
 def test_equal_calls_give_equal_answers() -> None:

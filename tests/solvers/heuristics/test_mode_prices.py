@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -82,7 +81,8 @@ def test_prices_are_good_where_greedy_has_no_time() -> None:
     instance = equipped()
     choices = enumerate_mode_choices(instance)
     best = solve(instance, "highs").fitness
-    found, steps = priced_greedy(instance, time.perf_counter() + 0.5, choices=choices)
+    found, steps = priced_greedy(instance, 0.0, choices=choices)
+    assert steps == 0
     assert fitness(instance, found) >= 0.9 * best
     found, steps = mode_greedy(instance, 0.0, choices=choices)
     assert steps == 0

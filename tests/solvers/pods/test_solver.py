@@ -196,5 +196,7 @@ def test_plain_jobs_are_pods_too() -> None:
     rules = Rules(power=1.0, restart_delay=0.0, max_nodes_per_job=1)
     instance = Instance(Cluster.uniform(2, 4), jobs, rules)
     result = solve(instance, "pods")
-    assert result.fitness <= solve_brute_force(instance).bound * (1 + 1e-12)
-    assert result.bound >= solve_brute_force(instance).bound * (1 - 1e-12)
+    optimum = solve_brute_force(instance).bound
+    assert result.status is Status.OPTIMAL
+    assert result.fitness == pytest.approx(optimum, rel=1e-8)
+    assert result.bound >= optimum * (1 - 1e-12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -9,7 +10,7 @@ import pytest
 
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.studies.comparisons import openb
-from goodalloc.experiments.studies.comparisons.openb import OPENB
+from goodalloc.experiments.studies.comparisons.openb import OPENB, PUBLISHED
 from goodalloc.experiments.studies.framework.reproduction import Plan
 from goodalloc.solvers.interface.stop import Stop
 
@@ -43,12 +44,21 @@ def test_the_exact_program_is_between_the_heuristics_and_the_bound(
         assert (batch.gap >= 0).all()
 
 
-def test_published_values_stand_beside_ours(tmp_path: Path, reference: Path) -> None:
-    """With the lists; here for a part of the nodes, so that only their place is tested."""
-    plan = Plan(tmp_path, artifact=reference / "alibaba-openb-2023", quick=True)
-    rows = OPENB.rows(plan)
-    assert {row.published_percent for row in rows} == {None}
-    assert {row.nodes for row in rows} == {13}
+def test_published_values_stand_beside_ours(
+    tmp_path: Path, reference: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With all of the lists; here of a part of the nodes, so that only their place is tested."""
+    quick = Plan(tmp_path, artifact=reference / "alibaba-openb-2023", quick=True)
+    machines, pods = openb._lists(quick, 0)  # noqa: SLF001
+    assert {row.published_percent for row in OPENB.rows(quick)} == {None}
+    monkeypatch.setattr(openb, "_lists", lambda *_: (machines, pods))
+    rows = OPENB.rows(replace(quick, quick=False))
+    assert {row.nodes for row in rows} == {len(machines)} == {13}
+    for row in rows:
+        published = PUBLISHED.get(row.solver, {}).get(row.load_percent / 100)
+        assert row.published_percent == published
+        assert (row.deviation_points is None) == (published is None)
+    assert any(row.published_percent for row in rows)
 
 
 def test_what_makes_no_difference_is_refused(tmp_path: Path) -> None:

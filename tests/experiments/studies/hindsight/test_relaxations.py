@@ -36,6 +36,8 @@ def test_what_is_lifted_adds_something_and_no_more_than_its_limit(tmp_path: Path
     names = [name for name, *_ in found]
     assert len(set(names)) == LINES
     limits = [value for _, vouched, value, _ in found if vouched == LIMIT]
+    lifted = [value for _, vouched, value, _ in found[1:] if vouched not in (LIMIT, MIXTURE)]
+    assert max(lifted) > found[0][2] * (1 + 1e-3)
     for name, vouched, value, _ in found:
         assert value >= found[0][2] * (1 - 1e-4)
         if vouched not in (LIMIT, MIXTURE) and not name.startswith(("intervals", "the same")):
