@@ -38,6 +38,7 @@ from goodalloc.experiments.verification import (
     verify_replays,
     verify_time_shares,
 )
+from goodalloc.models.support.validation import literal
 from goodalloc.solvers.certificates.certificate_file import CERTIFICATE_FORMAT
 from goodalloc.solvers.certificates.resolved_tree import resolved_to_dict, write_resolved
 from goodalloc.solvers.gavel.share_certificate_file import read_share_certificate
@@ -260,6 +261,8 @@ def _verify_trace(
                     f"File '{answer}' is a table; a bound on all schedules goes with "
                     "schedule.json, one on replays with jobs.csv of a replay."
                 )
+            if not isinstance(certificate.get("due", {}), dict):
+                raise ValueError(f"due is {literal(certificate['due'])}; expected an object.")
             schedule = read_document(answer, (SCHEDULE_FORMAT,))
             verdict = verify_hindsight.verify(asked, schedule, certificate)
     except KeyError as error:
@@ -277,7 +280,7 @@ def _verify_trace(
             ("bound", f"{verdict.claimed:.12g}"),
             ("value", f"{verdict.value:.12g}"),
             ("gap", percent(verdict.gap)),
-            ("in words", _in_words(certificate, verdict.claimed, verdict.value)),
+            ("in words", _in_words(asked, certificate, verdict.claimed, verdict.value)),
         ]
     text = "\n".join(f"{name:<12} {value}" for name, value in lines)
     names = ("value", "proved", "claimed", "gap")
@@ -285,13 +288,13 @@ def _verify_trace(
     return CertificateVerdict(verdict.verified, text, verdict._asdict() | numbers)
 
 
-def _in_words(certificate: Document, bound: float, value: float) -> str:
+def _in_words(asked: Document, certificate: Document, bound: float, value: float) -> str:
     """Return what a bound on schedules or replays of a trace proves, for people.
 
     Parameters
     ----------
-    certificate
-        A certificate that was verified.
+    asked, certificate
+        The problem, and a certificate that was verified.
     bound, value
         Its bound, and the objective of the schedule or replay.
     """
@@ -299,12 +302,14 @@ def _in_words(certificate: Document, bound: float, value: float) -> str:
         whose = "replay by these rounds" if certificate["format"] != BOUND_FORMAT else "schedule"
         above = "" if bound <= 0.0 else f"; this one is {percent(value / bound - 1.0)} above it"
         return f"no {whose} is below the bound{above}"
-    due, least = {*certificate["due"].values()}, max(math.ceil(bound - ROUNDING), 0)
+    heaviest = max(float(job["weight"]) for job in asked["jobs"])
+    due, least = {*certificate["due"].values()}, max(math.ceil(bound / heaviest - ROUNDING), 0)
     if len(due) == 1 and least > 0:
         told = f"not all jobs can end by {due.pop():,.0f} s; later end at least {least}"
     else:
         told = f"of {len(certificate['due'])} jobs end after they are due at least {least}"
-    return f"{told}, in this schedule {value:g}"
+    here = f"{value:g}" if heaviest == 1.0 else f"those of a weight of {value:g}"
+    return f"{told}, in this schedule {here}"
 
 
 def _verify_shares(

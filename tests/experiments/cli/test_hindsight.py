@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from goodalloc.experiments.cli.main import main
+from goodalloc.experiments.cli.rounds.verify import LATE_FORMAT, _in_words
 from goodalloc.experiments.replay_bound import day_and_replays
 from goodalloc.experiments.reporting.report import percent
 from goodalloc.experiments.support.workers import meanwhile
@@ -339,6 +340,26 @@ def test_verify_says_in_words_what_is_proved(
                 f"in this schedule {told['schedule_late_jobs']}"
             )
         assert words in capsys.readouterr().out
+
+
+def test_late_weight_is_not_told_as_late_jobs() -> None:
+    """A job of a weight of five is one job."""
+    asked = {"jobs": [{"weight": 5.0}, {"weight": 1.0}]}
+    late = {"format": LATE_FORMAT, "due": {"a": 10.0}}
+    told = "not all jobs can end by 10 s; later end at least 1, in this schedule those of a weight"
+    assert _in_words(asked, late, 5.0, 6.0) == f"{told} of 6"
+    assert "at least 2" in _in_words(asked, late, 6.0, 6.0)
+
+
+def test_deadlines_that_are_none_are_refused(
+    day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [str(day / f"{name}.json") for name in ("problem", "schedule", "bound")]
+    claim = json.loads((day / "bound.json").read_text(encoding="utf-8"))
+    names[2] = str(tmp_path / "bound.json")
+    (tmp_path / "bound.json").write_text(json.dumps(claim | {"format": LATE_FORMAT, "due": None}))
+    assert main(["verify", *names]) == 2
+    assert "due is None; expected an object" in capsys.readouterr().err
 
 
 def test_who_is_delayed_by_whom_adds_up(day: Path) -> None:
