@@ -28,6 +28,9 @@ COLUMNS = (
     "gpu_type",
 )
 
+#: Cells of what cannot run.
+NO_TIME = ("inf", "nan", "")
+
 #: Columns of whole numbers by which shapes are told apart.
 COUNTS = ("global_batch", "nodes", "gpus_per_node")
 
@@ -46,7 +49,7 @@ def read_plan_times(folder: str | os.PathLike[str]) -> PlanTimes:
     Raises
     ------
     ValueError
-        As `read_measured_times`, or if the folder is a file, a time is negative, or a training has
+        As `read_measured_times`, or if the folder is a file, a time is none, or a training has
         two times on one shape.
 
     Examples
@@ -70,8 +73,9 @@ def read_plan_times(folder: str | os.PathLike[str]) -> PlanTimes:
     named = [name for name in WHERE if name not in COUNTS]
     numbers = list(zip(*(table.counts(name) for name in counted), strict=True))
     for row, cell in enumerate(table.columns["iteration_s"]):
-        if cell != "inf" and not _is_time(cell):
-            raise table.refusal(row, "iteration_s", "seconds above 0, or inf where it does not run")
+        if cell not in NO_TIME and not _is_time(cell):
+            expected = "seconds above 0, or inf, nan or nothing where it does not run"
+            raise table.refusal(row, "iteration_s", expected)
         shape = (*(table.columns[name][row] for name in named), *numbers[row])
         if shape in seen:
             raise table.refusal(row, "iteration_s", "one time for each training and shape")

@@ -175,7 +175,7 @@ def _columns(table: Any) -> RoundColumns:
 
 
 def _require_types(table: Any) -> None:
-    """Refuse columns of numbers that would be cut off, and lists that are none.
+    """Refuse numbers that would be cut off, and lists that are none.
 
     Raises
     ------
@@ -185,13 +185,18 @@ def _require_types(table: Any) -> None:
     import pyarrow.types as kinds
 
     for name in NUMBERS[1:]:
-        if not kinds.is_integer(table[name].type):
-            raise ValueError(f"Column '{name}' is of {table[name].type}; expected whole numbers.")
+        if kinds.is_integer(table[name].type):
+            continue
+        numbers = np.asarray(table[name], dtype=float)
+        if (cut := np.flatnonzero(numbers % 1 != 0)).size:
+            raise ValueError(
+                f"Job {cut[0]}: {name} is {numbers[cut[0]]:g}; expected a whole number."
+            )
     for name in LISTS:
         kind = table[name].type
-        if not (kinds.is_list(kind) or kinds.is_large_list(kind)) or not kinds.is_integer(
-            kind.value_type
-        ):
+        listed = kinds.is_list(kind) or kinds.is_large_list(kind)
+        # of lists that are all empty Arrow knows no type
+        if not listed or not (kinds.is_integer(kind.value_type) or kinds.is_null(kind.value_type)):
             raise ValueError(f"Column '{name}' is of {kind}; expected lists of whole numbers.")
         if table[name].combine_chunks().flatten().null_count:
             raise ValueError(f"Column '{name}': a list has an empty item; expected whole numbers.")

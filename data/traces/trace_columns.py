@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MOST_WORKERS, MOST_GPUS, MOST_CORES, LATEST = 1_000_000, 10_000_000, 1e9, 4_000_000_000
 
 #: Minutes or seconds of a clock, and the zone behind them.
-ZONE = r"(?<=:)(\d\d(?:\.\d+)?)(?:Z|[+-]\d\d(?::?\d\d)?)$"
+ZONE = r"(?<=:)(\d\d(?:\.\d+)?)\s*(?:Z|[+-]\d\d(?::?\d\d)?)$"
 
 
 @dataclass(frozen=True)

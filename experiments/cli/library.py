@@ -22,6 +22,9 @@ ACTIONS = "goodalloc.experiments.library.actions"
 #: Most characters of a note.
 LONGEST_NOTE = 200
 
+#: Files of a submission.
+SUBMISSION = ("runs.csv", "submission.json", "note.txt")
+
 #: Suffixes of the table and the picture beside the page of a ranking.
 BESIDE_PAGE = (".csv", ".png")
 
@@ -45,8 +48,8 @@ def library_command(arguments: argparse.Namespace) -> Output:
         written = [page, *(page.with_suffix(suffix) for suffix in BESIDE_PAGE)]
         for file in written:
             check_target(str(file))
-        runs = [str(file) for folder in arguments.folders for file in Path(folder).glob("*")]
-        check_kept(str(page.parent), [file.name for file in written], *runs)
+        own = [str(Path(folder) / name) for folder in arguments.folders for name in SUBMISSION]
+        check_kept(str(page.parent), [file.name for file in written], *own)
     outcome = getattr(importlib.import_module(ACTIONS), f"{arguments.action}_rounds")(arguments)
     return Output(outcome.text, outcome.data, 0 if outcome.good else FAILED)
 

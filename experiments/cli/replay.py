@@ -174,12 +174,14 @@ def reproduce_command(arguments: argparse.Namespace) -> Output:
             f"argument --artifact: {literal(arguments.artifact)} is no folder; expected one with "
             "published data (data/ARTIFACTS.md tells where to get which)."
         )
+    workloads = distinct("workloads", arguments.workloads)
+    seeds = distinct("seeds", arguments.seeds)
     folder = Path(arguments.out) if arguments.dry_run else make_folder(arguments.out)
     plan = Plan(
         folder=folder.absolute(),
-        workloads=distinct("workloads", arguments.workloads),
+        workloads=workloads,
         pollux=pollux,
-        seeds=distinct("seeds", arguments.seeds),
+        seeds=seeds,
         artifact=artifact,
         gaps=arguments.gaps,
         quick=arguments.quick,

@@ -15,6 +15,7 @@ from goodalloc.experiments.reporting.report import (
     comparison_rows,
     comparison_text,
 )
+from goodalloc.solvers.interface.result import Limit
 from goodalloc.solvers.interface.stop import Stop
 
 if TYPE_CHECKING:
@@ -47,6 +48,11 @@ class DemoRound:
     def best(self) -> Result | None:
         """Result with the best allocation."""
         return best_of(self.results)
+
+    def whole(self, solvers: Sequence[str]) -> bool:
+        """Whether no interrupt cut these results short."""
+        last = self.results[-1].limit
+        return len(self.results) == len(solvers) and last is not Limit.INTERRUPTED
 
     def title(self) -> str:
         """Name and size of the instance."""
@@ -94,11 +100,16 @@ def run_demo(
     """
     chosen = instances or [load_benchmark(name) for name in DEMO_INSTANCES]
     stop = Stop(seconds=seconds)
-    found = []
+    found: list[DemoRound] = []
     for instance in chosen:
-        results = compare(instance, solvers, (seed,), stop=stop, report=report)
+        try:
+            results = compare(instance, solvers, (seed,), stop=stop, report=report)
+        except KeyboardInterrupt:
+            if not found:
+                raise
+            break
         found.append(DemoRound(instance, results))
-        if len(results) < len(solvers):
+        if not found[-1].whole(solvers):
             break
     return found
 

@@ -152,7 +152,8 @@ def _from_file(name: str, path: Path, function: str) -> Callable[..., Any]:
     """Return a function of a file, which is run."""
     if not path.is_file():
         raise ValueError(f"Model '{name}': file '{path}' does not exist.")
-    own = f"task_in_{path.stem}"  # which hides no other module
+    place = hashlib.sha256(str(path.resolve()).encode()).hexdigest()
+    own = f"task_in_{path.stem}_{place[:DIGITS]}"  # which hides no other module
     loader = SourceFileLoader(own, str(path))
     module = importlib.util.module_from_spec(ModuleSpec(own, loader, origin=str(path)))
     module.__file__ = str(path)
@@ -160,7 +161,7 @@ def _from_file(name: str, path: Path, function: str) -> Callable[..., Any]:
     try:
         loader.exec_module(module)
     except Exception as error:
-        del sys.modules[own]
+        sys.modules.pop(own, None)
         text = " ".join(f"{type(error).__name__}: {error}".split())
         raise ValueError(f"Model '{name}': file '{path}' cannot be run ({text}).") from error
     found: Any = getattr(module, function, None)

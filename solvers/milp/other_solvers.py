@@ -1,8 +1,8 @@
 """Programs given to HiGHS's other methods, to OR-tools and to MPAX, as a benchmark compares them.
 
 The exact road uses none of them: `highs_program.py` is what it calls, and
-`experiments/benchmarks/SPEED.md` has the figures. OR-tools is none of the package's dependencies;
-MPAX and HiGHS's HiPO come with the extra ``back-ends``.
+`experiments/benchmarks/BACK_ENDS.md` has the figures. OR-tools is none of the package's
+dependencies; MPAX and HiGHS's HiPO come with the extra ``back-ends``.
 
 References
 ----------

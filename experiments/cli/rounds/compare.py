@@ -270,6 +270,6 @@ def demo_command(arguments: argparse.Namespace) -> Output:
     text = "\n\n".join([*(r.text() for r in rounds), f"written: {table}, {picture}"])
     rows = [row for demo_round in rounds for row in demo_round.rows()]
     code = 0 if all(r.best for r in rounds) else FAILED
-    if len(rows) < runs:
+    if len(rounds) < len(DEMO_INSTANCES) or not rounds[-1].whole(solvers):
         code, text = INTERRUPTED, f"{text}\n\n{UNFINISHED}"
     return Output(text, for_machines(rows), code)

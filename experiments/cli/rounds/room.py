@@ -264,4 +264,5 @@ def _why_none(
         return "the greedy way found no room for the gang; without --greedy, every way is tried"
     if plan.proven:
         return f"no {arguments.by} make room for the gang{within}, which is proved"
-    return f"no room for the gang{within} was found in the time that there was"
+    when = "before the interrupt" if arguments.seconds is None else "within the time limit"
+    return f"no room for the gang{within} was found {when}"

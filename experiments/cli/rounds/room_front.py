@@ -65,6 +65,7 @@ def front_output(
         try:
             with whole_interrupt():  # which the search would take for the end of its time
                 plan = fewest_moves(instance, larger, costs=costs)
+                greedy = greedy_moves(instance, larger, costs=costs)
         except KeyboardInterrupt:
             if not rows:
                 raise
@@ -74,7 +75,6 @@ def front_output(
             proof = "which is proved" if plan.proven else "as far as was searched"
             ended = f"no moves make room for {counted(nodes, 'node')}, {proof}"
             break
-        greedy = greedy_moves(instance, larger, costs=costs)
         rows.append(
             {
                 "nodes": nodes,

@@ -302,13 +302,14 @@ def _in_words(asked: Document, certificate: Document, bound: float, value: float
         whose = "replay by these rounds" if certificate["format"] != BOUND_FORMAT else "schedule"
         above = "" if bound <= 0.0 else f"; this one is {percent(value / bound - 1.0)} above it"
         return f"no {whose} is below the bound{above}"
-    heaviest = max(float(job["weight"]) for job in asked["jobs"])
-    due, least = {*certificate["due"].values()}, max(math.ceil(bound / heaviest - ROUNDING), 0)
+    weights = {float(job["weight"]) for job in asked["jobs"]}
+    due, heaviest = {*certificate["due"].values()}, max(weights)
+    least = max(math.ceil(bound / heaviest - ROUNDING), 0) if heaviest else 0
     if len(due) == 1 and least > 0:
         told = f"not all jobs can end by {due.pop():,.0f} s; later end at least {least}"
     else:
         told = f"of {len(certificate['due'])} jobs end after they are due at least {least}"
-    here = f"{value:g}" if heaviest == 1.0 else f"those of a weight of {value:g}"
+    here = f"{value:g}" if weights == {1.0} else f"those of a weight of {value:g}"
     return f"{told}, in this schedule {here}"
 
 

@@ -122,8 +122,8 @@ def changed(path: Path, **columns: Any) -> None:
         ({"nodes": [[9], [], [], []], "gpus": [[1], [], [], []]}, "node 9 is unknown"),
         ({"nodes": [[0], [], [], []], "gpus": [[9], [], [], []]}, "Node 0: present placements"),
         ({"gamma": [None, 1.0, 1.0, 1.0]}, "Job 0: a part of its model is empty"),
-        ({"restarts": [0.0, 1.9, 0.0, 0.0]}, "Column 'restarts' is of double; expected whole"),
-        ({"max_replicas": [1.5, 1.0, 1.0, 1.0]}, "Column 'max_replicas' is of double"),
+        ({"restarts": [0.0, 1.9, 0.0, 0.0]}, "Job 1: restarts is 1.9; expected a whole number"),
+        ({"max_replicas": [1.5, 1.0, 1.0, 1.0]}, "Job 0: max_replicas is 1.5; expected a whole"),
         ({"nodes": [0, 1, 0, 1]}, "Column 'nodes' is of int64; expected lists of whole numbers"),
         ({"nodes": [[0.5], [], [], []], "gpus": [[1], [], [], []]}, "Column 'nodes' is of list"),
         (

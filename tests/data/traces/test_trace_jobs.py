@@ -219,7 +219,7 @@ READERS: dict[str, tuple[Callable[[Path], Trace], str]] = {
         ("helios", "1,4,1,COM", "-1,4,1,COM", "line 2: gpu_num is '-1'; expected .* from 0 to"),
         ("helios", "1,4,1,COM", "1e300,4,1,COM", "line 2: gpu_num is '1e300'; expected .* from 0"),
         ("helios", "1,4,1,COM", "1,1e300,1,COM", "line 2: cpu_num is '1e300'; expected .* from 0"),
-        ("helios", "36848", "1e300", "line 2: duration is '1e300'; expected"),
+        ("helios", ",3600,1\n", ",1e300,1\n", "line 2: duration is '1e300'; expected"),
         ("helios", "cpu_num", "gpu_num", "column 'gpu_num' is there twice"),
         ("spot", "1,16,9589663", "1e308,16,9589663", "line 3: gpu_request is '1e308'; expected"),
         ("helios", "1,4,1,COM", "inf,4,1,COM", "line 2: gpu_num is 'inf'"),

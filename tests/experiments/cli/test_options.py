@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import signal
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,8 +18,10 @@ from goodalloc.experiments.gap import demo
 from goodalloc.experiments.library import submission_run
 from goodalloc.experiments.support.stop_request import interrupted_keeping
 from goodalloc.models.making_room.room_plan import RoomPlan
+from goodalloc.solvers.interface.result import Limit
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 #: No plan, and no proof that there is none.
@@ -68,9 +71,20 @@ def test_an_option_without_a_meaning_is_refused(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    if command.startswith("measure"):
+        pytest.importorskip("torch", reason="needs goodalloc[measure]")
     monkeypatch.chdir(tmp_path)
     assert main(command.split(" ")) == 2
+    assert not list(tmp_path.iterdir())
     assert told in capsys.readouterr().err
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C as in a shell's foreground, whatever the tests run in."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def test_code_that_is_not_committed_is_refused_before_a_study_runs(
@@ -98,6 +112,7 @@ def test_nodes_are_asked_for_gpus_and_not_this_machine(
     assert "Cluster 'ray:127.0.0.1:1'" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_while_a_certificate_is_sought_ends_the_runs_of_the_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -118,6 +133,7 @@ def test_an_interrupt_while_a_certificate_is_sought_ends_the_runs_of_the_library
     assert "interrupted; the runs that ended are in" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_of_a_front_claims_no_proof(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -163,6 +179,11 @@ def test_an_interrupt_of_the_demonstration_ends_it(
         begun.append(instance.name)
         return one(instance, solvers[:1], *given, **named)
 
+    def interrupted(instance: Any, *given: Any, **named: Any) -> Any:
+        begun.append(instance.name)
+        *first, last = one(instance, *given, **named)
+        return [*first, replace(last, limit=Limit.INTERRUPTED)]
+
     one = demo.compare
     monkeypatch.setattr(demo, "compare", compare)
     monkeypatch.setattr(demo, "DEMO_INSTANCES", ("tiny-cold", "tiny-disturbed"))
@@ -171,6 +192,9 @@ def test_an_interrupt_of_the_demonstration_ends_it(
     assert "interrupted before all solvers had run" in capsys.readouterr().out
     assert begun == [load_benchmark("tiny-cold").name]
     assert (tmp_path / "demo.csv").exists()
+    monkeypatch.setattr(demo, "compare", interrupted)
+    assert main(command) == 130
+    assert begun[1:] == ["tiny-cold"]
 
 
 def test_an_interrupt_tells_what_is_kept_unless_it_says_so_itself() -> None:

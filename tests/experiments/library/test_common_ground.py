@@ -219,7 +219,7 @@ def test_rounds_that_what_ships_did_not_run_are_ranked_alone(
     assert main(["library", "rank", folder]) == 2
     assert "or --beside none, which ranks mine alone." in capsys.readouterr().err
     assert main(["library", "rank", folder, "--beside", "none"]) == 0
-    assert "1 rounds that all of them ran" in capsys.readouterr().out
+    assert "1 round that all of them ran" in capsys.readouterr().out
     assert main(["library", "rank", folder, "--beside", "none", "--class", "hard"]) == 2
     assert "expected one at least.\n" in capsys.readouterr().err
 
@@ -234,7 +234,7 @@ def test_rounds_on_trees_that_were_run_are_ranked_without_being_asked_for(
     capsys.readouterr()
     for options in ([], ["--most-jobs", "50"]):
         assert main(["library", "rank", folder, *options]) == 0
-        assert "1 rounds that all of them ran" in capsys.readouterr().out
+        assert "1 round that all of them ran" in capsys.readouterr().out
     found = stored_submissions()
     mixed = dict.fromkeys((core, TREE), found["goodalloc"][core])
     _, told = compared(found | {"mine": mixed}, ["mine"], set(library_rounds()))

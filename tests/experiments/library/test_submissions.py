@@ -408,7 +408,7 @@ def test_rounds_are_listed_shown_and_written(
     assert main(["library", "get", "tiny-cold", *arguments]) == 0
     assert main(["verify", *files]) == 0
     assert main(["library", "verify", "--rounds", "tiny-cold"]) == 0
-    assert "1 bounds proved" in capsys.readouterr().out
+    assert "1 round: 1 with a bound" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

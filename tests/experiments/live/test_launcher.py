@@ -227,14 +227,16 @@ sys.exit(75 if starts < 3 else 0)
 def test_a_job_that_lost_its_gpus_before_its_first_step_has_not_failed(tmp_path: Path) -> None:
     """However often, although it gets the same ones again."""
     done: list[Any] = []
-    job = launcher(tmp_path, LOSES_ALL, retries=0)
+    lines: list[str] = []
+    job = launcher(tmp_path, LOSES_ALL, retries=0, say=lines.append)
     thread = threading.Thread(target=lambda: done.append(job.run()))
     allocate(tmp_path, mine={"a": 1})
     thread.start()
     for count in (1, 2, 3):
         eventually(lambda count=count: starts(tmp_path) == [count])
         allocate(tmp_path, other={"a": 1})
-        time.sleep(0.2)
+        eventually(lambda: lines[-1].startswith("mine: waits for an allocation"))
+        lines.append("")
         allocate(tmp_path, mine={"a": 1})
     thread.join(20.0)
     assert done[0][:3] == ("mine", 4, 0)
