@@ -359,7 +359,7 @@ def test_deadlines_that_are_none_are_refused(
     names[2] = str(tmp_path / "bound.json")
     (tmp_path / "bound.json").write_text(json.dumps(claim | {"format": LATE_FORMAT, "due": None}))
     assert main(["verify", *names]) == 2
-    assert "due is None; expected an object" in capsys.readouterr().err
+    assert "due is null; expected an object" in capsys.readouterr().err
 
 
 def test_who_is_delayed_by_whom_adds_up(day: Path) -> None:
