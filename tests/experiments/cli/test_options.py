@@ -14,11 +14,12 @@ from goodalloc.data import load_benchmark
 from goodalloc.experiments.cli import report
 from goodalloc.experiments.cli.main import main
 from goodalloc.experiments.cli.rounds import room_front
-from goodalloc.experiments.gap import demo
+from goodalloc.experiments.gap import comparison, demo
 from goodalloc.experiments.library import submission_run
 from goodalloc.experiments.support.stop_request import interrupted_keeping
 from goodalloc.models.making_room.room_plan import RoomPlan
 from goodalloc.solvers.interface.result import Limit
+from goodalloc.solvers.making_room.defragment import fewest_moves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,7 +139,6 @@ def test_an_interrupt_of_a_front_claims_no_proof(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What was found before it is kept."""
-    work = room_front.fewest_moves
     asked: list[int] = []
 
     def moves(instance: Any, gang: Any, **named: Any) -> RoomPlan:
@@ -147,7 +147,7 @@ def test_an_interrupt_of_a_front_claims_no_proof(
             with suppress(KeyboardInterrupt):
                 signal.raise_signal(signal.SIGINT)
             return NONE
-        return work(instance, gang, **named)
+        return fewest_moves(instance, gang, **named)
 
     monkeypatch.setattr(room_front, "fewest_moves", moves)
     command = ["room", "even-disturbed", "--gang", "1:4", "--out", str(tmp_path)]
@@ -177,14 +177,13 @@ def test_an_interrupt_of_the_demonstration_ends_it(
 
     def compare(instance: Any, solvers: Any, *given: Any, **named: Any) -> Any:
         begun.append(instance.name)
-        return one(instance, solvers[:1], *given, **named)
+        return comparison.compare(instance, solvers[:1], *given, **named)
 
     def interrupted(instance: Any, *given: Any, **named: Any) -> Any:
         begun.append(instance.name)
-        *first, last = one(instance, *given, **named)
+        *first, last = comparison.compare(instance, *given, **named)
         return [*first, replace(last, limit=Limit.INTERRUPTED)]
 
-    one = demo.compare
     monkeypatch.setattr(demo, "compare", compare)
     monkeypatch.setattr(demo, "DEMO_INSTANCES", ("tiny-cold", "tiny-disturbed"))
     command = ["demo", "--solvers", "greedy,highs", "--out", str(tmp_path)]

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -228,12 +229,16 @@ def test_a_job_that_lost_its_gpus_before_its_first_step_has_not_failed(tmp_path:
     """However often, although it gets the same ones again."""
     done: list[Any] = []
     lines: list[str] = []
+
+    def started(count: int) -> bool:
+        return starts(tmp_path) == [count]
+
     job = launcher(tmp_path, LOSES_ALL, retries=0, say=lines.append)
     thread = threading.Thread(target=lambda: done.append(job.run()))
     allocate(tmp_path, mine={"a": 1})
     thread.start()
     for count in (1, 2, 3):
-        eventually(lambda count=count: starts(tmp_path) == [count])
+        eventually(partial(started, count))
         allocate(tmp_path, other={"a": 1})
         eventually(lambda: lines[-1].startswith("mine: waits for an allocation"))
         lines.append("")
