@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import inspect
-import sys
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
@@ -152,16 +151,12 @@ def _from_file(name: str, path: Path, function: str) -> Callable[..., Any]:
     """Return a function of a file, which is run."""
     if not path.is_file():
         raise ValueError(f"Model '{name}': file '{path}' does not exist.")
-    place = hashlib.sha256(str(path.resolve()).encode()).hexdigest()
-    own = f"task_in_{path.stem}_{place[:DIGITS]}"  # which hides no other module
-    loader = SourceFileLoader(own, str(path))
-    module = importlib.util.module_from_spec(ModuleSpec(own, loader, origin=str(path)))
+    loader = SourceFileLoader(path.stem, str(path))
+    module = importlib.util.module_from_spec(ModuleSpec(path.stem, loader, origin=str(path)))
     module.__file__ = str(path)
-    sys.modules[own] = module  # where dataclasses look up the types of their fields
     try:
         loader.exec_module(module)
     except Exception as error:
-        sys.modules.pop(own, None)
         text = " ".join(f"{type(error).__name__}: {error}".split())
         raise ValueError(f"Model '{name}': file '{path}' cannot be run ({text}).") from error
     found: Any = getattr(module, function, None)

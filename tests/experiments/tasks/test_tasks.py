@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from goodalloc.experiments.tasks.task import SMALL, TASKS, find_task
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 torch = pytest.importorskip("torch", reason="needs goodalloc[measure]")
 
@@ -27,20 +22,6 @@ PUBLISHED = {
 def test_every_task_is_small_or_has_a_published_size() -> None:
     """None is left out below."""
     assert {*SMALL, *PUBLISHED} == set(TASKS)
-
-
-def test_a_file_of_ones_own_may_be_a_copy_of_one_that_ships(
-    repository: Path, tmp_path: Path
-) -> None:
-    """With annotations that are read late, as dataclasses do."""
-    path = tmp_path / "mine.py"
-    path.write_bytes((repository / "experiments" / "tasks" / "resnet.py").read_bytes())
-    assert find_task(f"{path}:resnet").smallest_batch == find_task("resnet").smallest_batch
-    body = "from __future__ import annotations\nfrom dataclasses import dataclass\n"
-    body += "@dataclass\nclass Size:\n    examples: int = 3\nraise OSError('no data')\n"
-    path.write_text(body)
-    with pytest.raises(ValueError, match=r"cannot be run \(OSError: no data\)"):
-        find_task(f"{path}:resnet")
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
