@@ -69,14 +69,12 @@ def read_plan_times(folder: str | os.PathLike[str]) -> PlanTimes:
         raise ValueError(f"Folder '{os.fspath(folder)}' is a file; expected that with {MEASURED}.")
     table = read_table(Path(folder) / MEASURED, (*WHERE, "iteration_s"))
     seen = set()
-    counted = [name for name in WHERE if name in COUNTS]
-    named = [name for name in WHERE if name not in COUNTS]
-    numbers = list(zip(*(table.counts(name) for name in counted), strict=True))
-    for row, cell in enumerate(table.columns["iteration_s"]):
+    names = [table.columns[name] for name in WHERE if name not in COUNTS]
+    shapes = zip(*names, *(table.counts(name) for name in COUNTS), strict=True)
+    for row, (cell, shape) in enumerate(zip(table.columns["iteration_s"], shapes, strict=True)):
         if cell not in NO_TIME and not _is_time(cell):
             expected = "seconds above 0, or inf, nan or nothing where it does not run"
             raise table.refusal(row, "iteration_s", expected)
-        shape = (*(table.columns[name][row] for name in named), *numbers[row])
         if shape in seen:
             raise table.refusal(row, "iteration_s", "one time for each training and shape")
         seen.add(shape)

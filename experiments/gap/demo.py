@@ -14,8 +14,8 @@ from goodalloc.experiments.reporting.report import (
     best_of,
     comparison_rows,
     comparison_text,
+    cut_short,
 )
-from goodalloc.solvers.interface.result import Limit
 from goodalloc.solvers.interface.stop import Stop
 
 if TYPE_CHECKING:
@@ -48,11 +48,6 @@ class DemoRound:
     def best(self) -> Result | None:
         """Result with the best allocation."""
         return best_of(self.results)
-
-    def whole(self, solvers: Sequence[str]) -> bool:
-        """Whether no interrupt cut these results short."""
-        last = self.results[-1].limit
-        return len(self.results) == len(solvers) and last is not Limit.INTERRUPTED
 
     def title(self) -> str:
         """Name and size of the instance."""
@@ -109,7 +104,7 @@ def run_demo(
                 raise
             break
         found.append(DemoRound(instance, results))
-        if not found[-1].whole(solvers):
+        if cut_short(results, len(solvers)):
             break
     return found
 

@@ -157,6 +157,17 @@ def best_of(results: Iterable[Result]) -> Result | None:
     return max(served, key=lambda result: result.fitness, default=None)
 
 
+def cut_short(results: Sequence[Result], runs: int) -> bool:
+    """Return whether an interrupt left out some of the runs of a comparison, or ended its last.
+
+    Parameters
+    ----------
+    results, runs
+        Results in order, and how many there would have been.
+    """
+    return len(results) < runs or results[-1].limit is Limit.INTERRUPTED
+
+
 def comparison_rows(results: Sequence[Result]) -> list[dict[str, object]]:
     """Return results of one instance as rows of a printed table, with fitness and starved jobs.
 

@@ -41,6 +41,7 @@ from goodalloc.experiments.reporting.report import (
     SUMMARY_COLUMNS,
     comparison_rows,
     comparison_text,
+    cut_short,
     for_machines,
     solver_averages,
     text_table,
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
 COMPARED = "compare.csv"
 
 #: What is said of a comparison that was interrupted.
-UNFINISHED = "interrupted before all solvers had run"
+UNFINISHED = "interrupted before all solvers had run to their end"
 
 #: Gap within which a run counts as solved in the performance profile.
 SOLVED_GAP = 0.01
@@ -93,7 +94,7 @@ def compare_command(arguments: argparse.Namespace) -> Output:
         text += f"\n\nwritten to {folder}: compare.csv, compare.png and a file for every result"
     found = any(result.allocation is not None for result in results)
     code = 0 if found else FAILED
-    if len(results) < len(solvers) * len(seeds):
+    if cut_short(results, len(solvers) * len(seeds)):
         code, text = INTERRUPTED, f"{text}\n\n{UNFINISHED}"
     return Output(text, for_machines(rows), code)
 
@@ -270,6 +271,6 @@ def demo_command(arguments: argparse.Namespace) -> Output:
     text = "\n\n".join([*(r.text() for r in rounds), f"written: {table}, {picture}"])
     rows = [row for demo_round in rounds for row in demo_round.rows()]
     code = 0 if all(r.best for r in rounds) else FAILED
-    if len(rounds) < len(DEMO_INSTANCES) or not rounds[-1].whole(solvers):
+    if len(rounds) < len(DEMO_INSTANCES) or cut_short(rounds[-1].results, len(solvers)):
         code, text = INTERRUPTED, f"{text}\n\n{UNFINISHED}"
     return Output(text, for_machines(rows), code)

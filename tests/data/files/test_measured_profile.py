@@ -130,7 +130,7 @@ def test_a_row_that_makes_no_sense_is_refused(
         ("a,b\n1,2\n", "column 'nodes' is missing"),
         (",".join(COLUMNS) + "\n1,2\n", r"row 2 has 2 cells; expected \d+"),
         (",".join(COLUMNS) + "\n", "no configuration was measured"),
-        ("\0", "column|cannot be read|no table|is empty"),
+        ("\0", "column 'nodes' is missing"),
     ],
 )
 def test_a_file_that_is_no_profile_is_refused(
