@@ -19,11 +19,13 @@ that end later have no weight in all below
 
 where a job that is due behind the last edge counts 0. The multipliers need not be the best: any
 prove (1) and (3), so that nothing of the search is trusted. A schedule, if there is one, is
-checked, too: whether every job is done, phase after phase, on GPUs that are there, to TOLERANCE.
+checked, too: whether every job is done, phase after phase, on GPUs that are there, to TOLERANCE of
+the time that a phase takes and of the GPUs, and not below the bound by more than BELOW.
 
 Rounding: every term of (1) to (3) is a sum of at most n products of numbers of at least 0, which
 is within (n + 4) * 2^-53 of itself; what is subtracted is made larger by that, and what is added
-less.
+less. No product of three numbers underflows, as all are 0 or at least LEAST; smaller prices and
+multipliers count as 0.
 """
 
 import argparse
@@ -36,7 +38,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-UNIT, TOLERANCE = 2.0**-53, 1e-9
+UNIT, TOLERANCE, BELOW, LEAST = 2.0**-53, 1e-9, 1e-6, 1e-100
 KEYS = {
     "offline-problem": "trainings jobs types times gpus",
     "offline-schedule": "segments",
@@ -83,6 +85,8 @@ def verify(problem: Any, schedule: Any, certificate: Any) -> Verdict:
         broken = "a number is too large"
     if not broken and not claimed <= proved:  # also if nothing is proved
         broken = "the prices prove a smaller bound"
+    if not broken and value < claimed - BELOW * abs(claimed):
+        broken = "the schedule is below the bound: it is none of this problem"
     gap = 1 - claimed / value if value > 0 else math.nan
     return Verdict(not broken, value, proved, claimed, gap, broken or "the bound is proved")
 
@@ -96,9 +100,9 @@ def digest(problem: Any) -> str:
 
 def _due(case: Any, claim: Any) -> dict[str, float]:
     """Return when every job is due; nothing if completion times are to be short."""
-    due, jobs = claim.get("due"), _named(case, "jobs")
-    if due is None:
+    if "due" not in claim:
         return {}
+    due, jobs = claim["due"], _named(case, "jobs")
     if not isinstance(due, dict) or {*due} != {*jobs}:
         raise ValueError("due: expected seconds for every job, by its name.")
     return {name: _number(due, name) for name in jobs}
@@ -127,7 +131,7 @@ def _judged(case: Any, answer: Any, due: dict[str, float]) -> tuple[float, str]:
             while now < stop and math.isinf(end):
                 rate = training["rates"][int(row)][phase][column]
                 needed = work[phase] / rate if rate > 0 else math.inf
-                if now + needed > stop + TOLERANCE * stop:
+                if needed > (stop - now) * (1 + TOLERANCE) + 64 * UNIT * stop:
                     work[phase] -= rate * (stop - now)
                     break
                 now, phase = now + needed, phase + 1
@@ -142,7 +146,8 @@ def _judged(case: Any, answer: Any, due: dict[str, float]) -> tuple[float, str]:
         moments = np.unique(np.concatenate([times, starts]))
         used = _up_to(moments, starts, gpus) - _up_to(moments, stops, gpus)
         supply = there[np.searchsorted(times, moments, side="right") - 1, row]
-        if (used > supply + TOLERANCE * (gpus.sum() + 1)).any():
+        lost = 2 * (gpus.size + 2) * UNIT * gpus.sum()
+        if (used > supply * (1 + TOLERANCE) + lost).any():
             return math.nan, "more GPUs are held than there are"
     return math.fsum(values), ""
 
@@ -164,13 +169,13 @@ def _proved(case: Any, claim: Any) -> float:
         raise ValueError("times and edges: expected to begin with 0, edges with another.")
     if not (np.diff(times) > 0).all() or not (np.diff(edges) > 0).all():
         raise ValueError("times and edges: expected to ascend.")
-    prices = _array("prices", claim["prices"], (edges.size - 1, types))
+    prices = _free("prices", claim["prices"], (edges.size - 1, types))
     trainings = {}
     for name, one in _named(case, "trainings").items():
         work, gpus = _array("work", one["work"], (-1,)), _array("gpus", one["gpus"], (-1,))
         rates = _array("rates", one["rates"], (types, work.size, gpus.size))
         own = claim["multipliers"].get(name, [])
-        multipliers = _array("multipliers", own, (-1, work.size) if own else (0,))
+        multipliers = _free("multipliers", own, (-1, work.size) if own else (0,))
         multipliers = np.concatenate([np.zeros((1, work.size)), multipliers.reshape(-1, work.size)])
         trainings[name] = _Lines(work, gpus, rates, multipliers, edges, prices)
     jobs, due = [], _due(case, claim)
@@ -266,12 +271,19 @@ def _named(document: Any, key: str) -> dict[str, Any]:
 def _number(document: Any, key: str) -> float:
     """Return a number of at least 0."""
     found = document[key]
-    if type(found) is not float or not 0 <= found < math.inf:
-        raise ValueError(f"{key}: expected a finite number of at least 0.")
+    if type(found) is not float or not 0 <= found < math.inf or 0 < found < LEAST:
+        few = f"none between 0 and {LEAST:g}"
+        raise ValueError(f"{key}: expected a finite number of at least 0, {few}.")
     return found
 
 
-def _array(name: str, values: Any, shape: tuple[int, ...]) -> Any:
+def _free(name: str, values: Any, shape: tuple[int, ...]) -> Any:
+    """Return an array of numbers that a certificate may choose, those below `LEAST` as 0."""
+    array = _array(name, values, shape, 0.0)
+    return np.where(array < LEAST, 0.0, array)
+
+
+def _array(name: str, values: Any, shape: tuple[int, ...], least: float = LEAST) -> Any:
     """Return an array of numbers of at least 0; -1 in its shape stands for any length."""
     try:
         array = np.array(values, dtype=float)
@@ -279,9 +291,24 @@ def _array(name: str, values: Any, shape: tuple[int, ...]) -> Any:
         array = np.full(1, -1.0)
     right = array.ndim == len(shape)
     right = right and all(want in (-1, have) for want, have in zip(shape, array.shape, strict=True))
-    if not right or not ((array >= 0) & (array < np.inf)).all():
-        raise ValueError(f"{name}: expected finite numbers of at least 0, shape {shape}.")
+    if not right or not (((array >= least) | (array == 0)) & (array < np.inf)).all():
+        few = f"none between 0 and {least:g}, " if least else ""
+        raise ValueError(f"{name}: expected finite numbers of at least 0, {few}shape {shape}.")
     return array
+
+
+def _read(path: str) -> Any:
+    """Return the document in a file, in which no key stands twice."""
+    return json.loads(Path(path).read_text("utf-8"), object_pairs_hook=_each_once)
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError(
+            f"keys: expected each once, of {', '.join(key for key, _ in pairs)[:200]}."
+        )
+    return found
 
 
 def main() -> int:
@@ -291,8 +318,7 @@ def main() -> int:
         parser.add_argument(name)
     names = vars(parser.parse_args()).values()
     try:
-        documents = [json.loads(Path(name).read_text("utf-8")) for name in names]
-        verdict = verify(*documents)
+        verdict = verify(*map(_read, names))
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         sys.stderr.write(f"error: {type(error).__name__}: {error}\n")
         return 2

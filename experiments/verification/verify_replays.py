@@ -21,8 +21,9 @@ V is kept at nodes of progress, that cut every phase into equal `parts`, and is 
 between two nodes: V_k(A_k(p)) has corners where A_k(p) is a node; at each node it is lowered until
 the line to the next one is below all corners between them.
 
-Rounding: every round adds to what is subtracted in the end 64 units of the greatest cost that can
-occur, and what a wrong share of a part can change, which is that error times the greatest
+Rounding: the seconds to the end of a job are a sum of as many lengths as there are parts, and every
+round adds to what is subtracted in the end 64 units of the greatest cost that can occur, and what
+a wrong share of a part can change, which is that error times the greatest
 difference between neighbouring nodes, of which a part may lead to as many as its time is longer.
 """
 
@@ -40,10 +41,11 @@ import numpy as np
 
 PACKAGE = f"{__package__}." if __package__ else ""  # empty if this file is run by itself
 hindsight: Any = importlib.import_module(f"{PACKAGE}verify_hindsight")
-document, listed, named, number, array, supplied, lines_of = (  # both files are one program
+document, listed, named, number, array, free, read = (  # both files are one program
     getattr(hindsight, f"_{name}")
-    for name in ("document", "listed", "named", "number", "array", "supplied", "Lines")
+    for name in ("document", "listed", "named", "number", "array", "free", "read")
 )
+supplied, lines_of = (getattr(hindsight, f"_{name}") for name in ("supplied", "Lines"))
 
 UNIT, SLOWEST, NEAR, TOLERANCE, MOST, WORK = 2.0**-53, 1e-6, 1e-9, 1e-9, 1e5, 3e9
 CELLS = 16_000  # pairs of an option and a node whose costs are worked out together, in a cache
@@ -123,7 +125,7 @@ def _proved(case: Any, claim: Any) -> float:
             raise ValueError(f"{name}: expected to ascend from 0.")
     if edges[-1] > MOST * seconds:
         raise ValueError(f"edges: expected {MOST:g} rounds at most.")
-    prices = array("prices", claim["prices"], (edges.size - 1, types))
+    prices = free("prices", claim["prices"], (edges.size - 1, types))
     kinds: dict[tuple[str, float], list[str]] = {}
     jobs = named(case, "jobs")
     for name, job in jobs.items():
@@ -135,7 +137,7 @@ def _proved(case: Any, claim: Any) -> float:
         gpus = array("gpus", one["gpus"], (-1,))
         rates = array("rates", one["rates"], (types, work.size, gpus.size))
         own = claim["multipliers"].get(training, [])
-        rows = array("multipliers", own, (-1, work.size)) if own else []
+        rows = free("multipliers", own, (-1, work.size)) if own else []
         rows = np.concatenate([np.zeros((1, work.size)), np.reshape(rows, (-1, work.size))])
         lines = lines_of(work, gpus, rates, rows, edges, prices)
         lost = min(number(claim["restart"], training), seconds)
@@ -243,8 +245,8 @@ class _Programme:
         wrong = sum(max(step.wrong for step in steps) for steps in (kept, changed, first))
         nodes, end = self.lengths.shape[1] + 1, weight * self.seconds * len(prices)
         on, off = np.full((len(self.lengths), nodes), end), np.full(nodes, end)
-        found, lost, drop = np.full(len(rounds), end), 0.0, 0.0
         most = end + (weight + float((prices[:, self.kinds] * self.gpus).max())) * self.seconds
+        found, lost, drop = np.full(len(rounds), end), 2 * nodes * UNIT * most, 0.0
         for index in range(len(prices) - 1, int(rounds.min()) - 1, -1):
             now = prices[index, self.kinds] * self.gpus, self.seconds * index, weight
             lost += 64 * UNIT * most + wrong * drop
@@ -301,7 +303,8 @@ def _step(lengths: Any, seconds: float, dead: float) -> _Step:
     apart = inside < 1 - NEAR  # others are at the next node, but for that much of a part
     k, j, cell, inside = k[apart], j[apart], cell[apart], inside[apart]
     shortest, longest = lengths.min(axis=1, keepdims=True), lengths.max(axis=1, keepdims=True)
-    base, left = nodes * np.arange(len(at)), at[:, -1:] - at
+    base, left = nodes * np.arange(len(at)), np.zeros(at.shape)
+    left[:, :-1] = np.cumsum(lengths[:, ::-1], axis=1)[:, ::-1]  # small where the end is near
     ends, cells = np.nonzero(left <= trains), base[k] + cell
     begins = np.append(True, np.diff(cells) > 0)[: cells.size]  # they ascend
     corner, apart = np.full(at.shape, at.size), np.ones(at.shape)
@@ -332,11 +335,12 @@ def main() -> int:
     names = vars(parser.parse_args())
     try:
         with Path(names["jobs"]).open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
-        told = [
-            json.loads(Path(names[key]).read_text("utf-8")) for key in ("problem", "certificate")
-        ]
-        verdict = verify(told[0], rows, told[1])
+            reader = csv.DictReader(file)
+            rows = list(reader)
+        headings = reader.fieldnames or ()
+        if len({*headings}) < len(headings):
+            raise ValueError("jobs: expected every heading once.")
+        verdict = verify(read(names["problem"]), rows, read(names["certificate"]))
     except BAD_INPUT as error:
         sys.stderr.write(f"error: {type(error).__name__}: {error}\n")
         return 2

@@ -116,6 +116,10 @@ class ModeColumns(RoundColumns):
         kinds: dict[tuple[GoodputModel, ...], int] = {}
         found = []
         for job in instance.jobs:
+            if job.pinned:
+                raise ValueError(
+                    f"Job '{job.name}': preemptible is of its own; expected none in columns."
+                )
             if tuple(replace(mode, model=None) for mode in job.all_modes) != modes:
                 raise ValueError(
                     f"Job '{job.name}': its modes are not those of '{instance.jobs[0].name}'; "

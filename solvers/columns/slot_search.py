@@ -200,4 +200,5 @@ def _asked(costs: SlotCosts, response: SlotResponse) -> SlotCosts:
 def _best(costs: SlotCosts, prices: Floats, box: Floats, gap: float) -> Highest[SlotResponse]:
     """Return the best prices, from some prices and a box around them on."""
     tolerance = max(PRICE_GAP, PRICE_SHARE * gap) * len(costs.one)
-    return boxstep(costs.respond, prices, box, tolerance, unit=float(costs.node_gpus.sum()))
+    gpus = max(float(costs.node_gpus.sum()), 1.0)  # a sample of few nodes may have none
+    return boxstep(costs.respond, prices, box, tolerance, unit=gpus)

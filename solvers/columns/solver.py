@@ -9,6 +9,7 @@ import numpy as np
 
 from goodalloc.models.columns.column_feasibility import column_violations
 from goodalloc.models.columns.many_rounds import utilities_of_many
+from goodalloc.models.columns.mode_columns import ModeColumns
 from goodalloc.models.columns.round_columns import RoundColumns
 from goodalloc.models.columns.utilities_by_kind import column_utilities
 from goodalloc.models.support.validation import literal
@@ -143,6 +144,8 @@ def _require_columns(columns: object) -> None:
         raise ValueError(
             f"Round: got {literal(columns)}; expected RoundColumns, as RoundColumns.of(instance)."
         )
+    if isinstance(columns, ModeColumns):
+        raise ValueError("Round: its jobs have modes; expected none, or `solve_mode_columns`.")
     power = columns.rules.power
     if power > GREATEST_POWER:
         raise ValueError(

@@ -159,6 +159,89 @@ def test_more_gpus_than_there_are_are_refused() -> None:
     assert verdict.message == "more GPUs are held than there are"
 
 
+def lone_day(work: float, gpus: float = 1.0, begin: float = 0.0) -> Any:
+    """Return the document of a problem with one job, at a rate of 1 a second on one GPU."""
+    training = {"name": "one", "work": [work], "gpus": [gpus], "rates": [[[1.0]]]}
+    job = {"name": "a", "training": "one", "release": begin, "begin": begin, "weight": 1.0}
+    problem = {"format": "goodalloc-offline-problem", "version": 1, "types": ["gpu"]}
+    return problem | {"times": [0.0], "gpus": [[1.0]], "trainings": [training], "jobs": [job]}
+
+
+def judged(problem: Any, segments: list[list[float]], bound: float = -1.0) -> Any:
+    """Return the verdict on the segments of the job, beside a bound by no prices."""
+    schedule = {"format": "goodalloc-offline-schedule", "version": 1, "segments": {"a": segments}}
+    claim = {"format": "goodalloc-hindsight-bound", "version": 1, "edges": [0.0, 2e6]}
+    claim |= {"digest": verify_hindsight.digest(problem), "prices": [[0.0]], "multipliers": {}}
+    return verify_hindsight.verify(problem, schedule, claim | {"bound": bound})
+
+
+def test_segments_late_in_a_trace_are_no_longer_than_they_are() -> None:
+    """A hundred of a millisecond each, after eleven days, do not do a fifth of a second of work."""
+    starts = [1e6 + index for index in range(100)]
+    segments = [[start, start + 1e-3, 0.0, 1.0] for start in starts]
+    problem = lone_day(0.2, begin=1e6)
+    problem["trainings"][0]["work"] = [2e-3] * 100
+    problem["trainings"][0]["rates"] = [[[1.0]] * 100]
+    assert judged(problem, segments).message == "'a' is never complete"
+    problem["trainings"][0]["work"] = [1e-3] * 100
+    assert judged(problem, segments).verified
+
+
+def test_a_gpu_more_is_refused_however_many_are_held_at_other_times() -> None:
+    """What is lost of the sum of all segments is rounding alone."""
+    problem = lone_day(1e5, gpus=1.0 + 1e-5)
+    segments = [[1.0 * second, second + 1.0, 0.0, 1.0 + 1e-5] for second in range(100_000)]
+    assert judged(problem, segments).message == "more GPUs are held than there are"
+
+
+def test_a_schedule_below_the_bound_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It breaks a rule, whatever the checks of rules tolerate."""
+    problem, schedule, claim = scheduled()
+    verdict = verify_hindsight.verify(problem, schedule, claim)
+    monkeypatch.setattr(verify_hindsight, "BELOW", 1 - verdict.value / claim["bound"] - 1e-9)
+    assert verify_hindsight.verify(problem, schedule, claim).message == (
+        "the schedule is below the bound: it is none of this problem"
+    )
+
+
+def test_numbers_whose_products_underflow_are_bad_input_in_a_problem() -> None:
+    """Prices and multipliers so small count as 0 instead."""
+    for key in ("work", "gpus"):
+        problem = lone_day(10.0)
+        problem["trainings"][0][key] = [1e-120]
+        with pytest.raises(ValueError, match=f"{key}: expected .* none between 0 and 1e-100"):
+            judged(problem, [[0.0, 10.0, 0.0, 1.0]])
+    problem = lone_day(10.0)
+    problem["jobs"][0]["weight"] = 1e-120
+    with pytest.raises(ValueError, match=r"weight: expected .* none between 0 and 1e-100"):
+        judged(problem, [[0.0, 10.0, 0.0, 1.0]])
+
+
+def test_multipliers_too_small_to_multiply_prove_nothing(files: tuple[Any, Any]) -> None:
+    """They count as 0, and so do prices."""
+    problem, claim = files
+    none = {name: [[0.0] * len(rows[0])] for name, rows in claim["multipliers"].items()}
+    tiny = {name: [[1e-120] * len(rows[0])] for name, rows in claim["multipliers"].items()}
+    prices = [[0.0 for _ in row] for row in claim["prices"]]
+    least = [[1e-120 for _ in row] for row in claim["prices"]]
+    without = verify_hindsight.verify(
+        problem, NONE, {**claim, "multipliers": none, "prices": prices}
+    )
+    small = verify_hindsight.verify(problem, NONE, {**claim, "multipliers": tiny, "prices": least})
+    assert without.proved == small.proved
+
+
+def test_a_key_that_stands_twice_is_bad_input(files: tuple[Any, Any], tmp_path: Path) -> None:
+    """Of which a reader would take the last."""
+    names = [tmp_path / f"{name}.json" for name in ("problem", "schedule", "bound")]
+    for name, document in zip(names, (files[0], NONE, files[1]), strict=True):
+        name.write_text(json.dumps(document))
+    names[2].write_text('{"bound": 1e9, ' + json.dumps(files[1])[1:])
+    command = [sys.executable, verify_hindsight.__file__, *map(str, names)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, "keys: expected each once" in done.stderr) == (2, True)
+
+
 def test_the_file_runs_by_itself(files: tuple[Any, Any], tmp_path: Path) -> None:
     """With NumPy, and nothing else of goodalloc."""
     script = tmp_path / "verify_hindsight.py"
@@ -215,6 +298,7 @@ def test_it_proves_what_the_search_of_late_jobs_found(seed: int) -> None:
     ("path", "value", "words"),
     [
         (("due",), {}, "due: expected seconds for every job"),
+        (("due",), None, "due: expected seconds for every job"),
         (("due",), [1.0], "due: expected seconds for every job"),
         (("due", "job 0"), -1.0, "job 0: expected a finite number"),
         (("due", "job 0"), "soon", "job 0: expected a finite number"),

@@ -135,6 +135,15 @@ def test_rounds_that_make_no_sense_are_refused(changes: dict[str, Any], message:
         replace(generate_mode_columns(0, 2), **changes)
 
 
+def test_a_placement_that_must_stay_is_refused() -> None:
+    """Columns would give it up."""
+    instance = equipped(1, 3)
+    jobs = tuple(replace(job, preemptible=not job.placement) for job in instance.jobs)
+    with pytest.raises(ValueError, match="preemptible is of its own; expected none in columns"):
+        ModeColumns.of(instance.replace(jobs=jobs))
+    assert ModeColumns.of(instance).num_jobs == 3
+
+
 def test_jobs_with_modes_of_their_own_are_no_columns() -> None:
     """The sentence names the job."""
     instance = equipped(0, 3)

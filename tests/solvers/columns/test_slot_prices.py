@@ -19,10 +19,12 @@ from goodalloc.models.columns.round_columns import RoundColumns
 from goodalloc.models.columns.utilities_by_kind import column_utilities
 from goodalloc.models.round.rules import Rules
 from goodalloc.solvers.certificates.solve import solve
+from goodalloc.solvers.columns.best_responses import BestResponses
 from goodalloc.solvers.columns.column_choices import column_costs
 from goodalloc.solvers.columns.price_search import price_bound
-from goodalloc.solvers.columns.slot_search import slot_costs
+from goodalloc.solvers.columns.slot_search import search_slots, slot_costs
 from goodalloc.solvers.columns.solver import solve_columns
+from goodalloc.solvers.columns.whole_numbers import wanted_replicas
 
 if TYPE_CHECKING:
     from goodalloc.formulations.gpu_rounds.slot_prices import SlotCosts
@@ -151,3 +153,13 @@ def test_ten_thousand_settled_jobs_are_proved_to_a_millionth() -> None:
     assert (
         solve_columns(generate_columns(0, 10_000, 2_500, state="settled", rules=rules)).gap < 1e-6
     )
+
+
+def test_a_sample_of_nodes_without_gpus_is_priced_too() -> None:
+    """As of 25,000 jobs on one node, of which the first samples have none."""
+    drawn_jobs = generate_columns(seed=0, jobs=25_000, nodes=1, gpus_per_node=3)
+    utilities = column_utilities(replace(drawn_jobs, rules=Rules(power=1.0)))
+    wanted = wanted_replicas(utilities)
+    found = search_slots(utilities, wanted, BestResponses(utilities), gap=1e-5)
+    assert not column_violations(utilities.columns, found.allocation)
+    assert utilities.fitness(found.allocation) <= found.bound <= wanted.bound * (1 + 1e-12)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goodalloc.data.rounds import generate, generate_columns
+from goodalloc.data.rounds import generate, generate_columns, generate_mode_columns
 from goodalloc.formulations.gpu_rounds import best_price, knapsack_bound
 from goodalloc.models import Cluster, Instance, Job, NodeGroup, fitness, violations
 from goodalloc.models.columns import RoundColumns
@@ -192,3 +192,11 @@ def test_no_rounds_have_no_answers() -> None:
     wild = replace(wild, rules=replace(wild.rules, power=50.0))
     with pytest.raises(ValueError, match="power is 50; expected at most 40"):
         solve_many_columns([wild])
+
+
+def test_rounds_of_modes_are_refused() -> None:
+    """Rather than decided as if every job had one mode."""
+    columns = generate_mode_columns(seed=0, jobs=64)
+    for decide in (solve_columns, lambda one: solve_many_columns([one])):
+        with pytest.raises(ValueError, match="its jobs have modes; expected none, or"):
+            decide(columns)
