@@ -133,6 +133,8 @@ def _columns(table: Any) -> RoundColumns:
         raise ValueError("Metadata: key 'goodalloc' is missing; expected a round in columns.")
     example = instance_from_dict(json.loads(metadata[KEY]))
     modes = example.jobs[0].modes
+    if example.jobs != (Job(example.jobs[0].name, modes=modes),):
+        raise ValueError("Metadata: expected one job, with modes alone, as an example of all.")
     models = [prefix + name for prefix in _prefixes(modes) for name in MODEL]
     for name in (*NUMBERS, *models, *LISTS, *(["mode"] if modes else [])):
         if name not in table.column_names:
@@ -148,14 +150,19 @@ def _columns(table: Any) -> RoundColumns:
     if differ.any():
         job = int(np.argmax(differ))
         raise ValueError(f"Job {job}: nodes and gpus differ in length; expected pairs.")
+    entries = np.repeat(np.arange(table.num_rows), lengths)
     current = Allocation.from_entries(
-        np.repeat(np.arange(table.num_rows), lengths),
+        entries,
         np.asarray(nodes.flatten()),
         np.asarray(gpus.flatten()),
         table.num_rows,
         example.cluster.num_nodes,
         _modes_of_jobs(table["mode"].to_pylist(), modes) if modes else None,
     )
+    if current.job.size < entries.size:
+        held = np.bincount(current.job, minlength=table.num_rows)
+        job = int(np.argmax(held < lengths))
+        raise ValueError(f"Job {job}: expected each of its nodes once, with GPUs.")
     given = (
         example.cluster,
         stacked,

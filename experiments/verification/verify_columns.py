@@ -171,10 +171,10 @@ def in_order(r: Any, job: Any, node: Any, gpus: Any) -> Any:
 def read_allocation(r: Any, rows: Any) -> Any:
     """Return the placements of an allocation, in order."""
     names = ("job", "node", "gpus")
-    require(rows and set(names) <= set(rows[0]), "Allocation: expected columns job, node, gpus.")
+    require(not rows or {*names} <= {*rows[0]}, "Allocation: expected columns job, node, gpus.")
     for name, one in ((name, row[name]) for row in rows for name in names):
         require(str(one).isdecimal(), f"Allocation: {name} is {one!r}; expected a whole number.")
-    return in_order(r, *(np.array([int(row[name]) for row in rows]) for name in names))
+    return in_order(r, *(np.array([int(row[name]) for row in rows], int) for name in names))
 
 
 def held_by(r: Any, job: Any, gpus: Any) -> Any:

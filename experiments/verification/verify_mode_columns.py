@@ -84,7 +84,7 @@ def read_modes(table: Any) -> Any:
 
 def modes_of_jobs(r: Any, rows: Any) -> Any:
     """Return the mode of every job under an allocation, 0 of jobs that hold nothing."""
-    require("mode" in rows[0], "Allocation: expected a column mode.")
+    require(not rows or "mode" in rows[0], "Allocation: expected a column mode.")
     index = {name: place for place, name in enumerate(r.jobs[0].modes)}
     verify_round.known("Allocation: mode", [row["mode"] for row in rows], index)
     found = np.full(r.kind.size, -1)

@@ -80,7 +80,7 @@ def decouple(
     """
     cost, cluster = costs_below_best(utilities), utilities.columns.cluster
     slope = convex_slopes(cost)
-    slope /= np.abs(slope[:, 0]).mean()
+    slope /= np.abs(slope[:, 0]).mean() or 1.0  # 0 where no job gains from a GPU
     blocks = np.array_split(cluster.node_gpus, min(cluster.num_nodes, MOST_BLOCKS))
     gpus = np.array([float(block.sum()) for block in blocks])
     shares = _alternate(slope, gpus, penalty) if alternate is None else alternate(slope, gpus)

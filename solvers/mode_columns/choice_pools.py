@@ -265,6 +265,8 @@ def _useful(utilities: ModeColumnUtilities, least_nodes: Indices) -> Flags:
             reached = np.maximum(best[:, other], speed[:, other, :1, 1:2] * [[0.0], [1.0]])
             mine = speed[:, mode]
             useful[:, mode] &= (mine > reached) if first else (mine >= reached)
+    if columns.least_utility > columns.rules.idle:  # one GPU is worth that, whatever the speed
+        useful[:, :, 0, 1] |= on_one[:, 1]
     useful[:, 0, 0, 0] = True  # to hold nothing
     return np.asarray(useful)
 

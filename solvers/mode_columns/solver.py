@@ -11,6 +11,7 @@ from goodalloc.formulations.basics.power_mean_cost import fitness_from_cost
 from goodalloc.models.columns.column_feasibility import column_violations
 from goodalloc.models.columns.utilities_by_mode import mode_column_utilities
 from goodalloc.models.goodput.chunked import Backend
+from goodalloc.models.round.generalised_mean import power_mean
 from goodalloc.models.support.validation import require_choice
 from goodalloc.solvers.columns.seconds import SecondsOfParts
 from goodalloc.solvers.columns.whole_numbers import GREATEST_POWER, MOST_SCALES, NEAR
@@ -157,9 +158,8 @@ def _priced(choices: PooledChoices, power: float, reference: float) -> PricedCla
 def _reference(choices: PooledChoices, power: float) -> float:
     """Return a utility near the best mean, by the prices of a sample."""
     jobs = float(choices.count.sum())
-    classes = _priced(choices, power, 1.0)
-    alone = sum(float(block.cost.min(axis=1).sum()) for block in classes.blocks)
-    reference = fitness_from_cost(alone, choices.num_classes, power, 1.0)
+    logarithms = [-block.cost.min(axis=1) for block in _priced(choices, 0.0, 1.0).blocks]
+    reference = float(power_mean(np.exp(np.concatenate(logarithms)), power))
     for _ in range(MOST_SCALES):
         sample = _priced(choices, power, reference).sample(FIRST_SAMPLE, 0)
         found = search_pool_prices(sample, SAMPLE_GAP * jobs)

@@ -45,6 +45,7 @@ from goodalloc.solvers.gavel.share_certificate_file import read_share_certificat
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from goodalloc.data.documents.json_file import Document
 
@@ -220,7 +221,7 @@ def _verify_columns(
         )
     require_reader(os.fspath(problem))
     found = read_document(certificate, (CERTIFICATE_FORMAT,))
-    rows = _rows(answer)
+    rows = _rows(answer, ("job", "node", "gpus"), "an allocation in columns is a table of these.")
     read_columns(problem)  # a malformed file is bad input, not a certificate that is refused
     table, digest = verify_columns.read_round(problem)
     with_modes = found.get("kind") == "mode-columns"
@@ -229,14 +230,18 @@ def _verify_columns(
     return CertificateVerdict(verdict.verified, verdict.text, verdict.data)
 
 
-def _rows(path: str | os.PathLike[str]) -> list[dict[str, str]]:
-    """Return the rows of a table; there is one."""
+def _rows(
+    path: str | os.PathLike[str], columns: Sequence[str], expected: str
+) -> list[dict[str, str]]:
+    """Return the rows of a table with some columns."""
     try:
-        rows = list(csv.DictReader(read_text(path, "CSV").splitlines()))
+        table = csv.DictReader(read_text(path, "CSV").splitlines())
+        rows = list(table)
     except csv.Error as error:
         raise ValueError(f"File '{path}' is no table ({error}).") from error
-    if not rows:
-        raise ValueError(f"File '{path}' has no rows; expected some below the names of columns.")
+    for name in columns:
+        if name not in (table.fieldnames or ()):
+            raise ValueError(f"File '{path}' lacks the column '{name}'; {expected}")
     return rows
 
 
@@ -247,13 +252,8 @@ def _verify_trace(
     asked = read_document(problem, (PROBLEM_FORMAT,))
     try:
         if certificate["format"] == verify_replays.FORMAT:
-            rows = _rows(answer)
-            missing = sorted({"job", "submission", "completion"} - {*rows[0]})
-            if missing:
-                raise ValueError(
-                    f"File '{answer}' lacks the column '{missing[0]}'; a bound on replays goes "
-                    "with jobs.csv of a replay."
-                )
+            needed = ("completion", "job", "submission")
+            rows = _rows(answer, needed, "a bound on replays goes with jobs.csv of a replay.")
             verdict = verify_replays.verify(asked, rows, certificate)
         else:
             if os.fspath(answer).endswith(".csv"):

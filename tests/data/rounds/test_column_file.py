@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from goodalloc.data.rounds import (
     write_columns,
 )
 from goodalloc.experiments.cli.main import main
+from goodalloc.experiments.verification import verify_columns
 from goodalloc.models import Allocation, Cluster, Instance, Job, NodeGroup
 from goodalloc.models.columns import ModeColumns, RoundColumns, column_violations
 from goodalloc.models.round import Rules
@@ -124,6 +126,8 @@ def changed(path: Path, **columns: Any) -> None:
         ({"gamma": [None, 1.0, 1.0, 1.0]}, "Job 0: a part of its model is empty"),
         ({"restarts": [0.0, 1.9, 0.0, 0.0]}, "Job 1: restarts is 1.9; expected a whole number"),
         ({"max_replicas": [1.5, 1.0, 1.0, 1.0]}, "Job 0: max_replicas is 1.5; expected a whole"),
+        ({"nodes": [[1, 1], [], [], []], "gpus": [[1, 1], [], [], []]}, "Job 0: expected each of"),
+        ({"nodes": [[], [1], [], []], "gpus": [[], [0], [], []]}, "Job 1: expected each of its"),
         ({"nodes": [0, 1, 0, 1]}, "Column 'nodes' is of int64; expected lists of whole numbers"),
         ({"nodes": [[0.5], [], [], []], "gpus": [[1], [], [], []]}, "Column 'nodes' is of list"),
         (
@@ -142,6 +146,46 @@ def test_a_file_that_makes_no_sense_is_refused(
     with pytest.raises(ValueError, match=sentence) as raised:
         read_columns(path)
     assert str(raised.value).startswith(f"File '{path}'")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"placement": {"node-0": 1}},
+        {"min_replicas": 2},
+        {"placement": {"node-0": 1}, "preemptible": False},
+        {"weight": 2.0},
+    ],
+)
+def test_an_example_with_what_columns_do_not_state_is_refused(
+    change: dict[str, Any], tmp_path: Path
+) -> None:
+    """The checker of certificates would refuse it later."""
+    path = tmp_path / "round.parquet"
+    write_columns(generate_columns(0, 4, 2, 4), path)
+    table = pq.read_table(path)
+    document = json.loads(table.schema.metadata[b"goodalloc"])
+    document["jobs"][0] |= {"max_replicas": 4, **change}
+    pq.write_table(table.replace_schema_metadata({b"goodalloc": json.dumps(document)}), path)
+    with pytest.raises(ValueError, match="Metadata: expected one job, with modes alone"):
+        read_columns(path)
+
+
+def test_a_round_in_which_nobody_runs_is_verified(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its allocation is a heading alone; an empty file is none."""
+    path, placed, proof = (str(tmp_path / name) for name in ("r.parquet", "p.csv", "c.json"))
+    rules = Rules(idle_utility=50.0)
+    write_columns(replace(generate_columns(0, 4, 2, 4), rules=rules), path)
+    assert main(["solve", path, "--out", placed, "--certificate", proof]) == 0
+    assert Path(placed).read_text("utf-8").splitlines() == ["job,node,gpus"]
+    assert main(["verify", path, placed, proof]) == 0
+    assert "verified" in capsys.readouterr().out
+    assert verify_columns.main([path, placed, proof]) == 0
+    Path(placed).write_text("job,gpus\n", "utf-8")
+    assert main(["verify", path, placed, proof]) == 2
+    assert "lacks the column 'node'; an allocation in columns is" in capsys.readouterr().err
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:

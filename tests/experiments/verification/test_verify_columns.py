@@ -117,8 +117,6 @@ def test_no_price_proves_a_bound_below_the_optimum(seed: int, tmp_path: Path) ->
     paths = files(tmp_path, RoundColumns.of(instance))
     table, digest, _, certificate = verify_columns.read(*map(str, paths))
     rows = [dict(zip(("job", "node", "gpus"), row, strict=True)) for row in entries(best)]
-    if not rows:
-        pytest.skip("nothing runs in the optimum")
     certificate.pop("slots", None)
     largest = int(instance.cluster.node_gpus.max())
     for _ in range(20):

@@ -45,6 +45,15 @@ def test_allocations_obey_and_stay_below_the_bound(
         assert 0.9 * bound <= fitness(instance, found) <= bound * (1 + 1e-12)
 
 
+def test_jobs_that_gain_nothing_are_decoupled_too() -> None:
+    """Such as those just submitted, whose restart would cost all that they made."""
+    instance = generate(0, 6, 2, 4)
+    jobs = tuple(job.replace(age=0.0) for job in instance.jobs)
+    utilities = TabulatedUtilities(instance.replace(jobs=jobs, rules=Rules()))
+    with np.errstate(all="raise"):
+        assert not violations(utilities.columns, decouple(utilities))
+
+
 @given(st.integers(0, 9999), st.integers(1, 5), st.integers(2, 7))
 def test_slopes_are_those_of_the_greatest_convex_function_below(
     seed: int, jobs: int, width: int

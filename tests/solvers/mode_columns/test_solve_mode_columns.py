@@ -20,9 +20,20 @@ from goodalloc.data.rounds import (
     generate_typed,
     three_types,
 )
-from goodalloc.models import Cluster, NodeGroup, Rules, fitness, violations
+from goodalloc.models import (
+    Cluster,
+    Instance,
+    Job,
+    Mode,
+    NodeGroup,
+    Rules,
+    fitness,
+    resources,
+    violations,
+)
 from goodalloc.models.columns import ModeColumns, mode_column_utilities
-from goodalloc.solvers import solve
+from goodalloc.models.goodput import BatchLimits, GoodputModel
+from goodalloc.solvers import Stop, solve
 from goodalloc.solvers.mode_columns import (
     STAY,
     CompiledClasses,
@@ -35,7 +46,6 @@ from goodalloc.solvers.mode_columns import (
 if TYPE_CHECKING:
     from goodalloc.data.rounds import State
     from goodalloc.data.rounds.typed import TypedState
-    from goodalloc.models.round.instance import Instance
     from goodalloc.solvers.mode_columns import PooledChoices
 
 STATES: tuple[State, ...] = ("cold", "running", "disturbed", "settled")
@@ -97,6 +107,46 @@ def test_rounds_of_many_jobs_have_small_gaps(state: State, load: float, nodes: i
     assert not violations(columns.instance(), answer.allocation)
     assert answer.gap < (5e-3 if load == 0.5 else 1e-3 if state == "cold" else 6e-3)
     assert set(answer.seconds) == {"table", "choices", "prices", "packing", "check"}
+
+
+def test_one_gpu_is_a_choice_where_it_is_worth_more_than_none() -> None:
+    """A job that needs two to make progress has the least utility on one, which may beat idling."""
+    node, rules = NodeGroup("a", 1, 1, "t4"), Rules(floor=1e-3, idle_utility=1e-4)
+    plain = generate_typed(0, 1, cluster=Cluster((node,)), state="running", rules=rules)
+    job = plain.jobs[0]
+    mode = job.modes[0]
+    assert isinstance(mode.model, GoodputModel)
+    limits = BatchLimits(64, 64, 1, 32, accumulation=False)  # at least two replicas
+    slow = replace(mode, model=mode.model._replace(batch=limits))
+    instance = plain.replace(jobs=(job.replace(modes=(slow,), placement=(), mode=""),))
+    answer = solve_mode_columns(ModeColumns.of(instance))
+    assert answer.fitness == pytest.approx(1e-3)
+    assert answer.fitness <= answer.bound
+
+
+@pytest.mark.parametrize(
+    ("power", "rules"),
+    [
+        (40.0, Rules(restart_delay=0.0)),
+        (-30.0, Rules()),
+        (-100.0, Rules(restart_delay=0.0, speedup_scale="job", fair_share="one_gpu")),
+    ],
+)
+@pytest.mark.parametrize("jobs", [1, 12])
+def test_bounds_of_great_powers_are_tight(jobs: int, power: float, rules: Rules) -> None:
+    """Costs relative to a far utility would all be equal, or no numbers."""
+    mode = Mode("m", resources=resources({"cpu": 1.0}))
+    new = tuple(Job(f"job-{one}", modes=(mode,), max_replicas=8) for one in range(jobs))
+    cluster = Cluster((NodeGroup("a", 2, 8, resources=resources({"cpu": 8.0})),))
+    instance = Instance(cluster, new, rules.replace(power=power))
+    answer = solve_mode_columns(ModeColumns.of(instance))
+    best = solve(instance, "highs", stop=Stop(seconds=20.0))
+    assert best.fitness is not None
+    assert best.bound is not None
+    assert math.isfinite(answer.bound)
+    assert answer.fitness <= best.bound * (1 + 1e-9)
+    assert best.fitness <= answer.bound * (1 + 1e-9)
+    assert answer.gap < 0.5
 
 
 def test_what_nodes_are_worth_tells_that_jobs_do_not_share_them_well() -> None:
