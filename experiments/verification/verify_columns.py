@@ -2,8 +2,7 @@
 
     python verify_columns.py ROUND.parquet ALLOCATION.csv CERTIFICATE.json [--json]
 
-This file needs NumPy, pyarrow to read Parquet, and `verify.py` and the files that it needs beside
-it: nothing else of goodalloc, and no solver.
+This file needs NumPy, pyarrow for Parquet, and `verify.py` with its files beside it; no solver.
 The cluster counts as one pool of G GPUs, so that for any price *λ* of a GPU and every allocation
 
     sum of c(u_j) >= sum over jobs of the least (c(u_jk) + λ k) - λ G                            (1)
@@ -375,7 +374,9 @@ def read_round(path: Any) -> Any:
 def read(round_path: Any, allocation_path: Any, certificate_path: Any) -> Any:
     """Return what `verify_columns` takes, of three files."""
     with open(allocation_path, encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream))
+        rows = list(table := csv.DictReader(stream))
+    if not rows and not {"job", "node", "gpus"} <= {*(table.fieldnames or ())}:
+        rows = [{}]  # which is refused; without rows nobody runs
     return *read_round(round_path), rows, verify.read(certificate_path)
 
 

@@ -21,10 +21,10 @@ V is kept at nodes of progress, that cut every phase into equal `parts`, and is 
 between two nodes: V_k(A_k(p)) has corners where A_k(p) is a node; at each node it is lowered until
 the line to the next one is below all corners between them.
 
-Rounding: the seconds to the end of a job are a sum of as many lengths as there are parts, and every
-round adds to what is subtracted in the end 64 units of the greatest cost that can occur, and what
-a wrong share of a part can change, which is that error times the greatest
+Rounding: every round adds to what is subtracted in the end 64 units of the greatest cost that can
+occur, and what a wrong share of a part can change, which is that error times the greatest
 difference between neighbouring nodes, of which a part may lead to as many as its time is longer.
+The seconds to the end of a job, a difference of sums, are wrong once.
 """
 
 import argparse
@@ -175,8 +175,8 @@ class _Step(NamedTuple):
 
     Attributes
     ----------
-    wrong
-        Greatest error of a share of a part.
+    wrong, late
+        Greatest error of a share of a part, and of the seconds to the end.
     at, before, behind
         Part to which each node leads, and the weights of the nodes at its ends.
     ends, ending, trained
@@ -190,6 +190,7 @@ class _Step(NamedTuple):
     """
 
     wrong: float
+    late: float
     at: Any
     before: Any
     behind: Any
@@ -245,8 +246,9 @@ class _Programme:
         wrong = sum(max(step.wrong for step in steps) for steps in (kept, changed, first))
         nodes, end = self.lengths.shape[1] + 1, weight * self.seconds * len(prices)
         on, off = np.full((len(self.lengths), nodes), end), np.full(nodes, end)
-        most = end + (weight + float((prices[:, self.kinds] * self.gpus).max())) * self.seconds
-        found, lost, drop = np.full(len(rounds), end), 2 * nodes * UNIT * most, 0.0
+        second = weight + float((prices[:, self.kinds] * self.gpus).max())
+        most, late = end + second * self.seconds, max(step.late for step in kept)
+        found, lost, drop = np.full(len(rounds), end), 2 * late * second, 0.0
         for index in range(len(prices) - 1, int(rounds.min()) - 1, -1):
             now = prices[index, self.kinds] * self.gpus, self.seconds * index, weight
             lost += 64 * UNIT * most + wrong * drop
@@ -303,14 +305,14 @@ def _step(lengths: Any, seconds: float, dead: float) -> _Step:
     apart = inside < 1 - NEAR  # others are at the next node, but for that much of a part
     k, j, cell, inside = k[apart], j[apart], cell[apart], inside[apart]
     shortest, longest = lengths.min(axis=1, keepdims=True), lengths.max(axis=1, keepdims=True)
-    base, left = nodes * np.arange(len(at)), np.zeros(at.shape)
-    left[:, :-1] = np.cumsum(lengths[:, ::-1], axis=1)[:, ::-1]  # small where the end is near
+    base, left = nodes * np.arange(len(at)), at[:, -1:] - at
     ends, cells = np.nonzero(left <= trains), base[k] + cell
     begins = np.append(True, np.diff(cells) > 0)[: cells.size]  # they ascend
     corner, apart = np.full(at.shape, at.size), np.ones(at.shape)
     corner.ravel()[cells[begins]] = (base[k] + j)[begins]
     apart.ravel()[cells[begins]] = 1 - inside[begins]
     return _Step(
+        late=float(size.max()),
         wrong=float((4 * size / shortest + 2 * NEAR * (2 + longest / shortest)).max()),
         at=base[:, None] + where,
         before=1 - share,

@@ -248,16 +248,16 @@ def test_it_proves_the_same_however_many_options_are_worked_out_together(
 
 @pytest.mark.parametrize(
     ("seed", "proved"),
-    [(1, -7.610685929306814), (179, 44.467322952237865), (385, -136.63697054508998)],
+    [(1, -7.610685929306814), (179, 44.46732296262478), (385, -136.63697054398799)],
 )
 def test_it_proves_what_its_first_version_did(seed: int, proved: float) -> None:
     """Which lowered each node by every corner in turn; on jobs with several corners in a part.
 
-    But for the seconds to the end, which it took from sums that a slow phase makes long.
+    Less, at most, by the error of the seconds to the end, which it did not subtract.
     """
     problem, bound, rounds = drawn_in_rounds(seed)
     found = replay_bound_document(problem, bound, rounds, spacing=1.0)["bound"]
-    assert found == pytest.approx(proved, rel=1e-12, abs=0.0)
+    assert proved - 5e-8 * abs(proved) < found <= proved
 
 
 def test_a_certificate_that_takes_hours_is_refused() -> None:
