@@ -374,9 +374,8 @@ def read_round(path: Any) -> Any:
 def read(round_path: Any, allocation_path: Any, certificate_path: Any) -> Any:
     """Return what `verify_columns` takes, of three files."""
     with open(allocation_path, encoding="utf-8", newline="") as stream:
-        rows = list(table := csv.DictReader(stream))
-    if not rows and not {"job", "node", "gpus"} <= {*(table.fieldnames or ())}:
-        rows = [{}]  # which is refused; without rows nobody runs
+        table = csv.DictReader(stream)
+        rows = list(table) if {"job", "node", "gpus"} <= {*(table.fieldnames or ())} else [{}]
     return *read_round(round_path), rows, verify.read(certificate_path)
 
 
