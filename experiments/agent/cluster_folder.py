@@ -7,6 +7,7 @@
     CLUSTER/gpus/HOST-NAME/     a GPU, locked by the job that has it
     CLUSTER/jobs/NAME/          folder of a job, locked by its launcher while that lives:
         submission.json         the job (`goodalloc-submission`), by the launcher
+        request.json            what a replica takes beside its GPU, by the launcher
         state.json              its state (`goodalloc-job-state`), by its agent
         checkpoint.pt           its checkpoint, by its agent
         replicas.json           processes of the replicas, by the launcher

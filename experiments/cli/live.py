@@ -35,19 +35,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from goodalloc.experiments.live.engines import Engine
+    from goodalloc.models.round.mode import Resources
 
 
 def schedule_command(arguments: argparse.Namespace) -> Output:
     """Schedule until a stop request or, with ``--until-done``, until all jobs are done."""
     watch: Callable[[], Cluster | None] | None = None
+    least: Resources = ()
     if arguments.on is None:
         cluster = _cluster(arguments)
     else:
         _refuse_nodes(arguments)
-        watch = partial(
-            _nodes, RayEngine(arguments.on), arguments.policy, with_resources=arguments.resources
-        )
-        cluster = require_nodes(watch())
+        engine = RayEngine(arguments.on)
+        watch = partial(_nodes, engine, arguments.policy, with_resources=arguments.resources)
+        cluster, least = require_nodes(watch()), engine.least
     require_resources_known(arguments.policy, cluster.resource_names)
     rules = OSDI21.replace(restart_delay=arguments.restart_delay)
     options = PolicyOptions(rules, arguments.seed, arguments.seconds)
@@ -66,6 +67,7 @@ def schedule_command(arguments: argparse.Namespace) -> Output:
             trusting=arguments.policy in POLICIES,
             similar=arguments.similar,
             watch=watch,
+            least=least,
         )
         totals = scheduler.run()
         code = INTERRUPTED if stopped() else 0

@@ -10,6 +10,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from goodalloc.data.files.allocation import placements_from_dict
 from goodalloc.experiments.live.jobs import fitting
 from goodalloc.models.round.cluster import Cluster, NodeGroup
@@ -17,6 +19,7 @@ from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.mode import resources
 from goodalloc.models.round.objective import fitness
 from goodalloc.models.round.rules import OSDI21
+from goodalloc.models.support.tolerances import RESOURCE_TOLERANCE
 from goodalloc.solvers.interface.bounds import NO_BOUND, Bound, least_bound
 from goodalloc.solvers.policies.decision_checker import check_decision, decide_round
 from goodalloc.solvers.policies.policy import Round
@@ -24,8 +27,12 @@ from goodalloc.solvers.policies.policy import Round
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from jaxtyping import Float
+
     from goodalloc.experiments.live.jobs import LiveJobs
     from goodalloc.models.round.allocation import Placement
+    from goodalloc.models.round.mode import Resources
+    from goodalloc.models.support.array_types import Floats
     from goodalloc.solvers.policies.policy import Decision, Policy
 
 #: GPUs by name of node.
@@ -62,6 +69,7 @@ def decide(
     *,
     trusting: bool = False,
     speeds: Mapping[str, float] = MappingProxyType({}),
+    least: Resources = (),
 ) -> LiveDecision:
     """Return a decision for the present jobs.
 
@@ -81,6 +89,8 @@ def decide(
         Whether bounds of the policy are believed, as those of the shipped ones.
     speeds
         Relative speeds of types of GPU (`relative_speeds`).
+    least
+        What every replica takes at least.
 
     Raises
     ------
@@ -89,15 +99,17 @@ def decide(
     """
     keeping = {name: current[name] for name in sorted(found.unreadable) if name in current}
     placements = keep(keeping, cluster)
-    rest = _without(cluster, fitting(keeping, cluster))
+    names = [job.submission.name for job in found.jobs]
+    held = {name: current[name] for name in names if name in current}
+    fits = fitting(keeping | held, cluster)
+    own = {name: fits[name] for name in held if name in fits}
+    had, taken = _with_room(found, own, cluster, least)
+    rest = _without(cluster, fitting(keeping, cluster), taken)
     if not found.jobs or rest is None:
         return LiveDecision(placements)
-    names = [job.submission.name for job in found.jobs]
     # indices of nodes are the same in the rest of the cluster
-    held = {name: current[name] for name in names if name in current}
-    had = {name: pairs for name, pairs in fitting(keeping | held, cluster).items() if name in held}
     jobs = tuple(
-        job.active(now, had.get(job.submission.name, ()), rest, speeds) for job in found.jobs
+        job.active(now, had.get(job.submission.name, ()), rest, speeds, least) for job in found.jobs
     )
     round_ = Round(int(now), rest, jobs)
     decision = decide_round(policy, round_)
@@ -137,10 +149,38 @@ def _by_name(pairs: Placement, cluster: Cluster) -> Nodes:
     return {cluster.node_names[node]: int(gpus) for node, gpus in pairs}
 
 
-def _without(cluster: Cluster, kept: Mapping[str, Placement]) -> Cluster | None:
+def _with_room(
+    found: LiveJobs, had: Mapping[str, Placement], cluster: Cluster, least: Resources
+) -> tuple[dict[str, Placement], Float[Floats, "nodes resources"]]:
+    """Return the present placements that may go on, and what they take of the nodes.
+
+    A job counts as holding nothing where its request no longer fits, as after a restart of its
+    scheduler or launcher with other amounts, or its nodes now have GPUs of several types.
+    """
+    taken = np.zeros(cluster.node_resources.shape)
+    most = cluster.node_resources * (1.0 + RESOURCE_TOLERANCE)
+    kept: dict[str, Placement] = {}
+    for job in found.jobs:
+        pairs = had.get(job.submission.name, ())
+        request = dict(job.takes(cluster, least))
+        row = np.array([request.get(name, 0.0) for name in cluster.resource_names])
+        after = taken.copy()
+        for node, gpus in pairs:
+            after[node] += gpus * row
+        if len({cluster.node_types[node] for node, _ in pairs}) < 2 and (after <= most).all():
+            kept[job.submission.name], taken = pairs, after
+    return kept, taken
+
+
+def _without(
+    cluster: Cluster,
+    kept: Mapping[str, Placement],
+    taken: Float[Floats, "nodes resources"],
+) -> Cluster | None:
     """Return the cluster without the GPUs of kept placements; None if no GPU remains.
 
-    What else a kept replica takes is not known: it counts as its GPU's part of the node.
+    What else a kept replica takes is not known: it counts as its GPU's part of the node, or less
+    where other jobs have more of that.
     """
     if not kept:
         return cluster
@@ -155,7 +195,10 @@ def _without(cluster: Cluster, kept: Mapping[str, Placement]) -> Cluster | None:
     for node, name in enumerate(cluster.node_names):
         group = cluster.groups[cluster.node_group[node]]
         part = free[node] / had[node] if had[node] else 1.0
-        amounts = resources({kind: amount * part for kind, amount in group.resources})
+        own = dict(zip(cluster.resource_names, taken[node].tolist(), strict=True))
+        amounts = resources(
+            {kind: max(amount * part, own[kind]) for kind, amount in group.resources}
+        )
         groups.append(NodeGroup(name, 1, free[node], group.gpu_type, amounts))
     return Cluster(tuple(groups))
 

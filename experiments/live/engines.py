@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from goodalloc.experiments.live.gpu_leases import GpuLeases
 from goodalloc.experiments.live.replica_group import ReplicaGroup
@@ -32,6 +32,31 @@ class Group(Protocol):
     def last_words(self, rank: int) -> str:
         """Return the last line of the output of a replica; empty if there is none."""
         ...
+
+
+class NotStarted(NamedTuple):
+    """Replicas that could not be started; they count as failed.
+
+    Attributes
+    ----------
+    count
+        Their number.
+    words
+        Description of the failure.
+    """
+
+    count: int
+    words: str
+
+    @property
+    def codes(self) -> list[int | None]:
+        """Exit codes, all 1."""
+        return [1] * self.count
+
+    def last_words(self, rank: int) -> str:
+        """Return the description, of any replica."""
+        del rank
+        return self.words
 
 
 class Engine(Protocol):

@@ -10,6 +10,7 @@ import contextlib
 import os
 import socket
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from goodalloc.experiments.support.folder_lock import locked, make_folder
@@ -17,10 +18,12 @@ from goodalloc.experiments.support.machine_description import asked_driver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 #: Environment variable that limits what CUDA sees.
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+#: File that is there where the driver of GPUs is.
+DEVICES = Path("/dev/nvidiactl")
 
 #: Folder of the leases in that of the cluster.
 LEASES = "gpus"
@@ -85,9 +88,11 @@ class GpuLeases:
             )
         with contextlib.ExitStack() as held:
             found, handles = list[str](), list[int]()
+            known = _identifiers()
             for name in self.gpus:
                 if len(found) < count:
-                    folder = self.cluster / LEASES / f"{socket.gethostname()}-{name}"
+                    own = f"{socket.gethostname()}-{_identifier(name, known)}"
+                    folder = self.cluster / LEASES / own
                     make_folder(folder)
                     with contextlib.suppress(ValueError):  # another job holds it
                         handles += held.enter_context(locked(folder))
@@ -103,6 +108,11 @@ def gpus_of_machine(environment: Mapping[str, str] = os.environ) -> tuple[str, .
     environment
         Environment variables, of which `CUDA_VISIBLE_DEVICES` limits the GPUs.
 
+    Raises
+    ------
+    ValueError
+        If a GPU is named twice, or the driver is there and does not list its GPUs.
+
     Examples
     --------
     >>> from goodalloc.experiments.live import gpus_of_machine
@@ -110,6 +120,25 @@ def gpus_of_machine(environment: Mapping[str, str] = os.environ) -> tuple[str, .
     ('0', '2')
     """
     if VISIBLE in environment:
-        names = (name.strip() for name in environment[VISIBLE].split(","))
-        return tuple(name for name in names if name and name != "-1")
-    return asked_driver("index")
+        names = [name.strip() for name in environment[VISIBLE].split(",")]
+        names = [name for name in names if name and name != "-1"]
+        if len({*names}) < len(names):
+            raise ValueError(f"{VISIBLE} is '{environment[VISIBLE]}'; expected each GPU once.")
+        return tuple(names)
+    listed = asked_driver("index")
+    if not listed and DEVICES.exists():
+        raise ValueError(
+            f"The driver does not list its GPUs; expected their names, or {VISIBLE} empty for none."
+        )
+    return listed
+
+
+def _identifiers() -> dict[str, str]:
+    """Return the unique identifiers of the GPUs by index; none where the driver lists none."""
+    return dict(zip(asked_driver("index"), asked_driver("uuid"), strict=False))
+
+
+def _identifier(name: str, known: Mapping[str, str]) -> str:
+    """Return the unique identifier of a GPU, which has several names; the name if unknown."""
+    begun = (one for one in known.values() if one.startswith(name))  # CUDA takes the beginning
+    return known.get(name) or next(begun, name)

@@ -1,8 +1,9 @@
 """Guard of one process: whatever ends the guard, or its parent, ends the process and its children.
 
-Run as ``python -m goodalloc.experiments.live.guard COMMAND …``. The exit code is that of the
-command; a command that a signal ended ends the guard by the same signal. It imports nothing but the
-standard library, as one runs beside every replica.
+Run as ``python -m goodalloc.experiments.live.guard PARENT COMMAND …``, with the number of the
+parent, which may end before the guard can ask for it. The exit code is that of the command; a
+command that a signal ended ends the guard by the same signal. It imports nothing but the standard
+library, as one runs beside every replica.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ NOT_FOUND = 127
 _PARENT_DEATH_SIGNAL = 1
 
 
-def main(command: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Run a command to its end; return its exit code."""
-    parent = os.getppid()
+    parent, command = int(arguments[0]), arguments[1:]
     asked: list[int] = []
 
     def ask(number: int, _: FrameType | None) -> None:
@@ -38,6 +39,8 @@ def main(command: list[str]) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, ask)
+    if os.getppid() != parent:
+        return NOT_FOUND
     try:
         process = subprocess.Popen(command, start_new_session=True, preexec_fn=_die_with_parent)
     except OSError as error:

@@ -18,7 +18,7 @@ from goodalloc.experiments.live.resource_requests import read_request
 from goodalloc.experiments.support.folder_lock import is_locked
 from goodalloc.models.goodput.batch_size import best_batch_size
 from goodalloc.models.goodput.model import BatchLimits
-from goodalloc.models.round.mode import Mode
+from goodalloc.models.round.mode import Mode, resources
 from goodalloc.solvers.policies.policy import ActiveJob
 
 if TYPE_CHECKING:
@@ -54,12 +54,27 @@ class LiveJob(NamedTuple):
         steps = self.submission.steps
         return max(made if steps is None else steps - made, 1.0)
 
+    def takes(self, cluster: Cluster, least: Resources = ()) -> Resources:
+        """Return what a replica takes of the resources that the nodes have.
+
+        Parameters
+        ----------
+        cluster
+            The nodes.
+        least
+            What every replica takes at least.
+        """
+        asked = dict(self.request)
+        asked |= {name: max(amount, asked.get(name, 0.0)) for name, amount in least}
+        return resources({name: asked[name] for name in asked if name in cluster.resource_names})
+
     def active(
         self,
         now: float,
         placement: Placement,
         cluster: Cluster,
         speeds: Mapping[str, float] = MappingProxyType({}),
+        least: Resources = (),
     ) -> ActiveJob:
         """Return the job as a policy sees it.
 
@@ -76,6 +91,8 @@ class LiveJob(NamedTuple):
             The nodes.
         speeds
             Relative speeds of types of GPU (`relative_speeds`).
+        least
+            What every replica takes at least.
         """
         submission, state = self.submission, self.state
         batch = _UNKNOWN if state is None else state.batch
@@ -86,7 +103,7 @@ class LiveJob(NamedTuple):
         elif state is not None and state.model is not None:
             models = {"": state.model}
         mode = cluster.node_types[placement[0][0]] if named and placement else ""
-        takes = tuple(pair for pair in self.request if pair[0] in cluster.resource_names)
+        takes = self.takes(cluster, least)
         modes = tuple(
             Mode(kind or UNNAMED_TYPE, models.get(kind), kind, takes)
             for kind in cluster.gpu_types
@@ -245,6 +262,34 @@ def _read(folder: Path) -> LiveJob | None:
                 f"File '{folder / file}' is of job '{found.name}'; expected '{folder.name}'."
             )
     return LiveJob(submission, state, read_request(folder))
+
+
+def too_large(found: LiveJobs, cluster: Cluster) -> list[str]:
+    """Return a sentence for every job that waits until there are other nodes.
+
+    Parameters
+    ----------
+    found
+        The jobs.
+    cluster
+        The nodes.
+    """
+    sentences = list[str]()
+    amounts = dict(zip(cluster.resource_names, cluster.node_resources.max(axis=0), strict=True))
+    for job in found.jobs:
+        name, wanted = job.submission.name, job.submission.replicas
+        for resource, amount in job.request:
+            if amount > amounts.get(resource, math.inf):
+                sentences.append(
+                    f"Job '{name}' requests {amount:g} of {resource} a replica, and no node has "
+                    f"more than {amounts[resource]:g}: it waits."
+                )
+        if wanted > cluster.num_gpus:
+            sentences.append(
+                f"Job '{name}' requests {wanted} replicas, and there are {cluster.num_gpus} GPUs: "
+                "where the policy keeps to requests, it waits, and jobs behind it may."
+            )
+    return sentences
 
 
 def fitting(placements: Mapping[str, Mapping[str, int]], cluster: Cluster) -> dict[str, Placement]:

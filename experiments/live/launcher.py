@@ -17,8 +17,8 @@ changes: agents look at it themselves. Agents and launcher ignore an allocation 
 running jobs continue, and waiting jobs wait.
 
 A launcher that was asked to end ends its replicas. If it was killed, its first replica notices
-(`AgentReport.look`), writes a checkpoint and ends with all others. The next launcher of the job
-waits for them, and after `PATIENCE` seconds kills the remaining ones.
+(`AgentReport.look`), writes a checkpoint and ends with all others; on Ray they are killed. The next
+launcher of the job waits for them, and after `PATIENCE` seconds kills the remaining ones.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from goodalloc.data.files.job_state import read_job_state, read_placement
+from goodalloc.data.files.job_state import read_placement
 from goodalloc.data.files.job_submission import (
     JobSubmission,
     read_job_submission,
@@ -39,12 +39,12 @@ from goodalloc.experiments.agent.cluster_folder import (
     CLUSTER_VARIABLE,
     JOB_VARIABLE,
     LAUNCHER_VARIABLE,
-    STATE,
     SUBMISSION,
     allocation_file,
     job_folder,
 )
 from goodalloc.experiments.agent.options import EXIT_REALLOCATED
+from goodalloc.experiments.live.agent_state import AgentState
 from goodalloc.experiments.live.engines import LocalEngine
 from goodalloc.experiments.live.replica_group import kill_replicas, replicas_left
 from goodalloc.experiments.live.resource_requests import write_request
@@ -163,12 +163,14 @@ class Launcher:
     glance: float = 0.2
     patience: float = PATIENCE
     engine: Engine | None = None
+    _agent: AgentState = field(init=False)
     _said: str = field(default="", init=False)
     _most_steps: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         """Refuse invalid values."""
         self._submission(0.0)
+        self._agent = AgentState(self.folder)
         require_count(f"Job '{self.name}': retries", self.retries, 0)
 
     @property
@@ -199,12 +201,12 @@ class Launcher:
         """Train the job to its end, with the lock of its folder."""
         begin, starts, failures, in_a_row = time.monotonic(), 0, 0, 0
         self._wait_for_former()
-        if self._finished():
+        if self._agent.finished:
             self._require_same_program()
             self._say("is finished already")
             return Launched(self.name, starts, failures, time.monotonic() - begin)
         self._submit()
-        self._most_steps, done = self._steps(), False
+        self._most_steps, done = self._agent.steps, False
         while not done:
             starts += 1
             done, trouble, progress = self._attempt()
@@ -222,13 +224,13 @@ class Launcher:
         """Train on the present allocation until the replicas end."""
         checkpoint = self._checkpoint()
         done, trouble, placement = self._train_when_free(self._given())
-        steps, best = self._steps(), self._most_steps
+        steps, best = self._agent.steps, self._most_steps
         self._most_steps = max(steps, best)
         # a reallocated job always writes a checkpoint, so that only its steps show progress
         progress = steps > best or bool(trouble and self._checkpoint() != checkpoint)
         if not (done or trouble or progress) and self._present() == placement:
             trouble = f"ended with exit code {EXIT_REALLOCATED} on the same allocation"
-        if done and (self.folder / STATE).exists() and not self._finished():
+        if done and self._agent.there and not self._agent.finished:
             self._say("its program ended before its agent said `finish()`; taken for done")
         return _Attempt(done, trouble, progress)
 
@@ -241,7 +243,7 @@ class Launcher:
             If its training was over, or it failed more than `retries` times in a row.
         """
         logs = f"Its replicas' last words are in '{self.folder}'."
-        if self._finished():  # a finished job is allocated nothing more
+        if self._agent.finished:  # a finished job is allocated nothing more
             raise LaunchFailed(
                 f"Job '{self.name}' {trouble}; its training was over already. {logs}"
             )
@@ -286,8 +288,8 @@ class Launcher:
         if replicas_left(self.folder):
             self._say("waits for replicas of its former launcher")
         while replicas_left(self.folder):
-            if time.monotonic() >= deadline:
-                kill_replicas(self.folder)
+            if time.monotonic() >= deadline and not self._agent.finished:
+                kill_replicas(self.folder)  # those of a finished job may still save its results
             self._sleep()
 
     def _given(self) -> dict[str, int]:
@@ -343,7 +345,7 @@ class Launcher:
         count = sum(placement.values())
         where = ", ".join(f"{node}: {gpus}" for node, gpus in placement.items())
         self._say(f"{count} {'replica' if count == 1 else 'replicas'} ({where})")
-        deadline = float("inf")
+        deadline, before = float("inf"), self._agent.published
         while True:
             codes = group.codes
             wrong = [code for code in codes if code not in (None, 0, EXIT_REALLOCATED)]
@@ -352,23 +354,12 @@ class Launcher:
                 return False, _trouble(rank, codes[rank] or 0, group.last_words(rank))
             if None not in codes or time.monotonic() > deadline:
                 return set(codes) == {0}, ""
+            if self._agent.misplaced(placement, before):
+                self._say("was reallocated while it started")
+                return False, ""
             if EXIT_REALLOCATED in codes and deadline == float("inf"):
                 deadline = time.monotonic() + self.patience
             self._sleep()
-
-    def _finished(self) -> bool:
-        """Return whether the agent reported the end of the training."""
-        try:
-            return read_job_state(self.folder / STATE).finished
-        except ValueError:
-            return False
-
-    def _steps(self) -> int:
-        """Return the number of steps that the agent reported last."""
-        try:
-            return read_job_state(self.folder / STATE).steps
-        except ValueError:
-            return 0
 
     def _checkpoint(self) -> int:
         """Return the time at which the checkpoint was written, 0 if there is none."""

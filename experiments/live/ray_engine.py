@@ -18,29 +18,30 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from goodalloc.experiments.agent.cluster_folder import LAUNCHER_VARIABLE, TYPE_VARIABLE
+from goodalloc.experiments.live.engines import NotStarted
 from goodalloc.experiments.live.replica_group import last_line, log_of
-from goodalloc.experiments.live.resource_requests import CORES, MEMORY
+from goodalloc.experiments.live.resource_requests import CORES, GIB, MEMORY, bundle
 from goodalloc.experiments.support.extras import require_extra
 from goodalloc.experiments.support.process_identity import ProcessIdentity
 from goodalloc.experiments.support.workers import knock, unreachable
-from goodalloc.models.round.cluster import Cluster, NodeGroup
+from goodalloc.models.round.cluster import MOST_GPUS, Cluster, NodeGroup
 from goodalloc.models.round.mode import resources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from goodalloc.experiments.live.engines import Group
     from goodalloc.models.round.mode import Resources
 
-#: Bytes of a GiB.
-GIB = 2**30
-
-#: Seconds until the slots of a placement are Ray's to give, and that replicas have to end.
-PATIENCE, GRACE = 10.0, 5.0
+#: Seconds until the slots of a placement are Ray's to give, until the process of a replica is there
+#: (from a slow disk, perhaps), and that replicas have to end.
+PATIENCE, START, GRACE = 10.0, 60.0, 5.0
 
 #: Label that every node of Ray has.
 NODE_LABEL = "ray.io/node-id"
@@ -102,6 +103,8 @@ class RayEngine:
         require_extra("ray", f"Cluster 'ray:{address}'")
         import ray
 
+        self._had_gpus = False  # jobs do not go to CPUs when the last node with GPUs is gone
+        self._failing: float | None = None
         if ray.is_initialized():
             return
         try:
@@ -115,11 +118,13 @@ class RayEngine:
         import ray
 
         alive = [node for node in ray.nodes() if node["Alive"]]
-        resource = "GPU" if any(node["Resources"].get("GPU") for node in alive) else "CPU"
+        self._had_gpus |= any(node["Resources"].get("GPU") for node in alive)
+        resource = "GPU" if self._had_gpus else "CPU"
         names = [node.get("NodeName") or node["NodeManagerHostname"] for node in alive]
         found = []
         for name, node in zip(names, alive, strict=True):
-            slots, identifier = int(node["Resources"].get(resource, 0)), node["NodeID"]
+            slots = min(int(node["Resources"].get(resource, 0)), MOST_GPUS)
+            identifier = node["NodeID"]
             alone = name if names.count(name) == 1 else f"{name}-{identifier[:6]}"
             if slots > 0:
                 kind = _gpu_type(node["Resources"]) if resource == "GPU" else ""
@@ -131,6 +136,24 @@ class RayEngine:
         if any(node.gpu_type for node in found):
             found = [replace(node, gpu_type=node.gpu_type or UNNAMED) for node in found]
         return tuple(sorted(found, key=lambda node: node.name))
+
+    def _not_started(
+        self, places: Sequence[RayNode], begin: float, error: Exception
+    ) -> NotStarted | None:
+        """Return a failure if this has gone on for `START` seconds; None while a node may be gone.
+
+        Ray tells some seconds late that a node died.
+        """
+        self._failing = self._failing or begin
+        gone = {one.identifier for one in places} - {one.identifier for one in self.nodes()}
+        if gone or time.monotonic() - self._failing < START:
+            return None
+        return NotStarted(len(places), " ".join(str(error).split()))
+
+    @property
+    def least(self) -> Resources:
+        """What every replica takes at least: where its slot is a CPU, a core."""
+        return () if any(node.resource == "GPU" for node in self.nodes()) else ((CORES, 1.0),)
 
     def cluster(self, *, with_resources: bool = False) -> Cluster | None:
         """Return the nodes as a cluster, with cores and memory if wanted; None if there is none."""
@@ -145,7 +168,7 @@ class RayEngine:
         folder: Path,
         variables: Mapping[str, str],
         request: Resources = (),
-    ) -> Iterator[RayGroup | None]:
+    ) -> Iterator[Group | None]:
         """Start replicas on their nodes, as `Engine.start` says; None also while a node is gone."""
         import ray
         from ray.exceptions import RayError
@@ -158,7 +181,7 @@ class RayEngine:
             yield None
             return
         places = [known[name] for name, count in placement.items() for _ in range(count)]
-        bundles = [bundle(place, request) for place in places]
+        bundles = [bundle(place.resource, request) for place in places]
         group = placement_group(
             bundles,
             bundle_label_selector=[{NODE_LABEL: place.identifier} for place in places],
@@ -168,37 +191,19 @@ class RayEngine:
             if not ready:
                 yield None
                 return
+            begin = time.monotonic()
             try:
                 replicas = RayGroup(command, places, bundles, group, folder, variables)
-            except RayError:  # a node died meanwhile
-                yield None
+            except RayError as error:
+                yield self._not_started(places, begin, error)
                 return
+            self._failing = None
             try:
                 yield replicas
             finally:
                 replicas.end()
         finally:
             remove_placement_group(group)
-
-
-def bundle(place: RayNode, request: Resources) -> dict[str, float]:
-    """Return what Ray sets aside for a replica: its GPU or CPU, and its request.
-
-    Where a slot is a CPU, that is the first of the requested cores.
-
-    Examples
-    --------
-    >>> from goodalloc.experiments.live.ray_engine import RayNode, bundle
-    >>> bundle(RayNode("one", "1", 2, "GPU"), (("cpu", 4.0), ("memory", 2.0)))
-    {'GPU': 1.0, 'CPU': 4.0, 'memory': 2147483648.0}
-    """
-    asked = dict(request)
-    found = {place.resource: 1.0}
-    if asked.get(CORES):
-        found["CPU"] = max(asked[CORES], found.get("CPU", 0.0))
-    if asked.get(MEMORY):
-        found["memory"] = float(round(asked[MEMORY] * GIB))
-    return found
 
 
 def _cluster_of(nodes: Sequence[RayNode], *, with_resources: bool = False) -> Cluster:
@@ -314,7 +319,7 @@ class RayGroup:
             ).remote()
             for rank, taken in enumerate(bundles)
         ]
-        door = ray.get(self._actors[0].door.remote(), timeout=PATIENCE)
+        door = ray.get(self._actors[0].door.remote(), timeout=START)
         self._codes: list[int | None] = [None] * len(places)
         self._running = {
             one.run.remote(
@@ -379,7 +384,7 @@ class _Replica:
         environment = {"OMP_NUM_THREADS": "1"} | dict(os.environ) | variables | own
         with open(log, "ab") as stream:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", GUARD, *command],
+                [sys.executable, "-P", "-m", GUARD, str(os.getpid()), *command],
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=subprocess.STDOUT,

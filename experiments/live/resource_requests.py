@@ -30,6 +30,9 @@ REQUEST, REQUEST_FORMAT = "request.json", "goodalloc-request"
 #: Names of the resources: cores, and memory in GiB.
 CORES, MEMORY = "cpu", "memory"
 
+#: Bytes of a GiB.
+GIB = 2**30
+
 #: Policies that allocate them.
 KNOWING = (
     "pollux",
@@ -67,6 +70,33 @@ def request_of(job: str, cores: float = 0.0, memory: float = 0.0) -> Resources:
         require_number(f"Job '{job}': {name}", amount, minimum=0.0)
     found = resources(amounts)
     require_resources(f"Job '{job}'", found)
+    return found
+
+
+def bundle(slot: str, request: Resources) -> dict[str, float]:
+    """Return what Ray sets aside for a replica: its slot, and its request.
+
+    Where a slot is a CPU, that is the first of the requested cores.
+
+    Parameters
+    ----------
+    slot
+        Resource of a slot, "GPU" or "CPU".
+    request
+        What a replica takes beside it.
+
+    Examples
+    --------
+    >>> from goodalloc.experiments.live.resource_requests import bundle
+    >>> bundle("GPU", (("cpu", 4.0), ("memory", 2.0)))
+    {'GPU': 1.0, 'CPU': 4.0, 'memory': 2147483648.0}
+    """
+    asked = dict(request)
+    found = {slot: 1.0}
+    if asked.get(CORES):
+        found["CPU"] = max(asked[CORES], found.get("CPU", 0.0))
+    if asked.get(MEMORY):
+        found["memory"] = float(round(asked[MEMORY] * GIB))
     return found
 
 

@@ -24,7 +24,7 @@ from goodalloc.data.files.job_state import read_job_state, read_placements
 from goodalloc.experiments.agent.cluster_folder import DECISIONS, STATE, allocation_file, job_folder
 from goodalloc.experiments.live.decision import LiveDecision, decide, keep
 from goodalloc.experiments.live.gpu_types import relative_speeds
-from goodalloc.experiments.live.jobs import every_job, find_jobs
+from goodalloc.experiments.live.jobs import every_job, find_jobs, too_large
 from goodalloc.experiments.live.similar_jobs import find_experiences, with_predictions
 from goodalloc.experiments.support.folder_lock import LOCK_SECONDS, locked, require_locks
 from goodalloc.solvers.interface.result import Evidence, relative_gap
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from goodalloc.experiments.live.decision import Nodes
     from goodalloc.experiments.live.jobs import LiveJobs
     from goodalloc.models.round.cluster import Cluster
+    from goodalloc.models.round.mode import Resources
     from goodalloc.solvers.policies.policy import Policy
 
 #: Relative gaps below this count as zero.
@@ -91,6 +92,8 @@ class LiveScheduler:
         Function that returns the nodes that are there now, None while there is none; jobs on
         others lose what they had there. Where it raises a ValueError, the nodes stay as they were,
         and its message is shown. None where nodes stay.
+    least
+        What every replica takes of its node's resources at least.
     """
 
     folder: Path
@@ -104,6 +107,7 @@ class LiveScheduler:
     trusting: bool = False
     similar: bool = False
     watch: Callable[[], Cluster | None] | None = None
+    least: Resources = ()
     _said: set[str] = field(default_factory=set, init=False)
     _decisions: int = field(default=0, init=False)
     _changes: int = field(default=0, init=False)
@@ -128,11 +132,8 @@ class LiveScheduler:
                 if self.until_done and (begun or self._seen) and not found.names:
                     self.round(found)  # an empty allocation
                     break
-                if (
-                    found.names != last
-                    or self._nodes_changed()
-                    or (found.names and time.monotonic() >= due)
-                ):
+                changed = self._nodes_changed() or found.names != last
+                if changed or (found.names and time.monotonic() >= due):
                     self.round(found)
                     last, due = found.names, time.monotonic() + self.interval
                 self._sleep()
@@ -153,11 +154,6 @@ class LiveScheduler:
         self.cluster = there
         return True
 
-    @property
-    def _several_types(self) -> bool:
-        """Whether the nodes differ in their type of GPU."""
-        return len(self.cluster.gpu_types) > 1
-
     def round(self, found: LiveJobs) -> None:
         """Decide once and write the decision; failures are reported.
 
@@ -168,14 +164,14 @@ class LiveScheduler:
         """
         begin, now = time.monotonic(), time.time()
         self._seen |= found.names
-        self._warn(*found.unreadable.values())
+        self._warn(*found.unreadable.values(), *too_large(found, self.cluster))
         written = self._written()
         if self.similar:
             found = with_predictions(found, find_experiences(self.folder))
         states = {job.submission.name: job.state for job in found.jobs}
         told = {name: state.placement for name, state in states.items() if state}
         current = told if written is None else written
-        trouble = ""
+        named, trouble = any(self.cluster.gpu_types), ""
         try:
             decided = decide(
                 found,
@@ -184,7 +180,8 @@ class LiveScheduler:
                 self.policy,
                 now,
                 trusting=self.trusting,
-                speeds=relative_speeds(every_job(self.folder)) if self._several_types else {},
+                speeds=relative_speeds(every_job(self.folder)) if named else {},
+                least=self.least,
             )
         except ValueError as error:
             trouble = str(error)

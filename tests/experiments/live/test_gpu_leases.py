@@ -13,6 +13,7 @@ import pytest
 
 from goodalloc.data.files.allocation import write_placements
 from goodalloc.experiments.agent.cluster_folder import allocation_file
+from goodalloc.experiments.live import gpu_leases
 from goodalloc.experiments.live.engines import LocalEngine
 from goodalloc.experiments.live.gpu_leases import GpuLeases, gpus_of_machine
 from goodalloc.experiments.live.launcher import Launcher
@@ -135,6 +136,46 @@ def test_a_job_stops_waiting_for_gpus_when_it_is_asked_to(tmp_path: Path) -> Non
     ):
         job.run()
     assert seen(tmp_path, "mine") == ""
+
+
+def driver_in(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Put a driver's command into the only folder of programs."""
+    monkeypatch.setenv("PATH", str(folder))
+    command = folder / "nvidia-smi"
+    command.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    command.chmod(0o755)
+
+
+def test_a_gpu_under_another_name_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By index, by its identifier, or by the beginning of that, as CUDA takes it."""
+    script = "case $1 in *index*) echo 0; echo 1;; *) echo GPU-abc; echo GPU-def;; esac"
+    driver_in(tmp_path, monkeypatch, script)
+    for other in ("GPU-abc", "GPU-a", "0"):
+        with (
+            GpuLeases(tmp_path, ("0",)).lease(1) as one,
+            GpuLeases(tmp_path, (other,)).lease(1) as same,
+            GpuLeases(tmp_path, ("GPU-def",)).lease(1) as another,
+        ):
+            assert (one is None, same is None, another is None) == (False, True, False)
+
+
+def test_a_driver_that_does_not_list_its_gpus_is_not_taken_for_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Replicas of two jobs would share them."""
+    driver_in(tmp_path, monkeypatch, "exit 9")
+    monkeypatch.setattr(gpu_leases, "DEVICES", tmp_path)
+    with pytest.raises(ValueError, match="does not list its GPUs; expected their names"):
+        gpus_of_machine({})
+    assert gpus_of_machine({"CUDA_VISIBLE_DEVICES": ""}) == ()
+
+
+def test_a_gpu_that_is_named_twice_is_refused() -> None:
+    """Its second lease would never be free."""
+    with pytest.raises(ValueError, match="CUDA_VISIBLE_DEVICES is '0,0'; expected each GPU once"):
+        gpus_of_machine({"CUDA_VISIBLE_DEVICES": "0,0"})
 
 
 def test_gpus_are_those_that_cuda_may_see(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -247,6 +247,39 @@ def test_a_job_that_lost_its_gpus_before_its_first_step_has_not_failed(tmp_path:
     assert done[0][:3] == ("mine", 4, 0)
 
 
+def test_an_agent_that_read_another_allocation_is_started_where_it_belongs(tmp_path: Path) -> None:
+    """The scheduler changed its mind while the program started: the agent sees no change later."""
+    done: list[Any] = []
+    job = launcher(tmp_path, "if not starts: time.sleep(60)", retries=0)
+    thread = threading.Thread(target=lambda: done.append(job.run()))
+    allocate(tmp_path, mine={"a": 1})
+    thread.start()
+    eventually(lambda: starts(tmp_path) == [1])
+    allocate(tmp_path, mine={"b": 1})
+    state = JobState("mine", BatchLimits(8, 8, 8, 8), 0.0, 1.0, placement={"b": 1})
+    write_job_state(tmp_path / "jobs" / "mine" / STATE, state)
+    thread.join(20.0)
+    assert starts(tmp_path) == [2]
+    assert done[0][:3] == ("mine", 2, 0)
+
+
+def test_replicas_of_a_finished_job_are_not_killed_by_its_next_launcher(
+    tmp_path: Path, launch_process: Callable[..., Any]
+) -> None:
+    """They may evaluate and save what they trained."""
+    note = tmp_path / "saved"
+    body = f"time.sleep(2.0)\npathlib.Path({str(note)!r}).write_text('x')"
+    allocate(tmp_path, mine={"node": 1})
+    first = launch_process(tmp_path, body)
+    eventually(lambda: starts(tmp_path) == [1])
+    state = JobState("mine", BatchLimits(8, 8, 8, 8), 0.0, 1.0, finished=True)
+    write_job_state(tmp_path / "jobs" / "mine" / STATE, state)
+    first.kill()
+    first.wait()
+    assert launcher(tmp_path, body, patience=0.0).run().starts == 0
+    assert note.exists()
+
+
 def test_a_job_that_is_finished_is_not_started_again(tmp_path: Path) -> None:
     """Its agent said so."""
     allocate(tmp_path, mine={"a": 1})

@@ -100,6 +100,54 @@ def test_requested_cores_are_set_aside_for_every_replica(
         assert len(group.codes) == 2
 
 
+def test_replicas_that_cannot_start_fail_after_a_while(
+    nodes: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Although their node is there; while it may be gone, the job waits."""
+
+    def broken(*_: Any) -> None:
+        raise ray.exceptions.RayError("no module\nnamed goodalloc")
+
+    monkeypatch.setattr(ray_engine, "RayGroup", broken)
+    place, command = nodes.named(large=2), program("pass")
+    with nodes.engine.start(command, place, tmp_path, {}) as group:
+        assert group is None
+    monkeypatch.setattr(ray_engine, "START", 0.0)
+    with nodes.engine.start(command, place, tmp_path, {}) as group:
+        assert group is not None
+        assert (group.codes, group.last_words(1)) == ([1, 1], "no module named goodalloc")
+
+
+def test_nodes_without_gpus_are_no_slots_once_there_were_some(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs that train on GPUs wait for one; on a cluster of CPUs a slot is one, up to the most."""
+
+    def there(**cpus_and_gpus: tuple[float, float]) -> list[dict[str, Any]]:
+        return [
+            {
+                "Alive": True,
+                "NodeName": name,
+                "NodeID": name,
+                "Resources": {"CPU": cpus} | ({"GPU": gpus} if gpus else {}),
+            }
+            for name, (cpus, gpus) in cpus_and_gpus.items()
+        ]
+
+    engine = ray_engine.RayEngine()
+    monkeypatch.setattr(ray, "nodes", lambda: there(head=(384.0, 0.0)))
+    cluster = engine.cluster()
+    assert cluster is not None
+    assert (cluster.num_gpus, engine.least) == (256, (("cpu", 1.0),))
+    monkeypatch.setattr(ray, "nodes", lambda: there(head=(8.0, 0.0), other=(8.0, 2.0)))
+    cluster = engine.cluster()
+    assert cluster is not None
+    assert (cluster.num_gpus, engine.least) == (2, ())
+    monkeypatch.setattr(ray, "nodes", lambda: there(head=(8.0, 0.0)))
+    assert engine.cluster() is None
+    assert nodes.engine is not engine
+
+
 def test_a_job_outlives_the_death_of_its_node_and_leaves_no_orphan(
     nodes: Nodes, tmp_path: Path
 ) -> None:
@@ -224,7 +272,7 @@ def test_a_guard_takes_its_process_and_its_children_with_it(
     """Asked or killed."""
     note = tmp_path / "note"
     body = f"import os, time; open({str(note)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
-    command = [sys.executable, "-P", "-m", "goodalloc.experiments.live.guard"]
+    command = [sys.executable, "-P", "-m", "goodalloc.experiments.live.guard", str(os.getpid())]
     guard = subprocess.Popen([*command, sys.executable, "-S", "-c", body], env=environment)
     eventually(lambda: note.exists() and note.read_text() != "")
     inner = ProcessIdentity.of(int(note.read_text()))
@@ -246,15 +294,28 @@ def test_a_guard_ends_as_its_process_does(
     command: list[str], code: int, environment: dict[str, str]
 ) -> None:
     """Exit codes and signals."""
-    guard = [sys.executable, "-P", "-m", "goodalloc.experiments.live.guard"]
+    guard = [sys.executable, "-P", "-m", "goodalloc.experiments.live.guard", str(os.getpid())]
     done = subprocess.run([*guard, sys.executable, "-S", *command], env=environment, check=False)
     assert done.returncode == code
 
 
+def test_a_guard_whose_parent_is_gone_starts_nothing(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """It may have ended before the guard was up."""
+    note, gone = tmp_path / "note", subprocess.Popen(["true"])
+    gone.wait()
+    guard = [sys.executable, "-P", "-m", "goodalloc.experiments.live.guard", str(gone.pid)]
+    guard += ["touch", str(note)]
+    assert subprocess.run(guard, env=environment, check=False).returncode == NOT_FOUND
+    assert not note.exists()
+
+
 def test_a_guard_says_what_cannot_be_started(environment: dict[str, str]) -> None:
     """As a shell does."""
-    guard = [sys.executable, "-P", "-m", "goodalloc.experiments.live.guard", "no-such-program"]
+    guard = [sys.executable, "-P", "-m", "goodalloc.experiments.live.guard", str(os.getpid())]
     begin = time.monotonic()
+    guard.append("no-such-program")
     done = subprocess.run(guard, env=environment, check=False, capture_output=True, text=True)
     assert done.returncode == NOT_FOUND
     assert done.stdout == "no-such-program: No such file or directory\n"

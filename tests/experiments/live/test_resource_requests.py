@@ -7,21 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from goodalloc.data.files.allocation import write_placements
 from goodalloc.data.files.job_state import read_placements
 from goodalloc.experiments.agent.cluster_folder import allocation_file, job_folder
 from goodalloc.experiments.cli.main import main
-from goodalloc.experiments.live.jobs import UNNAMED_TYPE, LiveJob, find_jobs
-from goodalloc.experiments.live.ray_engine import RayNode, bundle
+from goodalloc.experiments.live.jobs import UNNAMED_TYPE, LiveJob, LiveJobs, find_jobs, too_large
+from goodalloc.experiments.live.live_policies import live_policy
 from goodalloc.experiments.live.resource_requests import (
     KNOWING,
     REQUEST,
+    bundle,
     read_request,
     request_of,
     require_resources_known,
     write_request,
 )
+from goodalloc.experiments.live.scheduler import LiveScheduler
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.mode import resources
+from goodalloc.solvers import PolicyOptions
 from tests.experiments.live.test_scheduler import folder
 
 if TYPE_CHECKING:
@@ -174,20 +178,86 @@ def test_policies_that_allocate_gpus_only_are_refused() -> None:
         require_resources_known(name, ("cpu",))
 
 
+def test_jobs_go_on_beside_an_unreadable_one_with_less_than_its_share(folder: Folder) -> None:
+    """What is left of the cores for a readable job is no less than what that has."""
+    for name, cores in (("bad", 1.0), ("good", 3.0)):
+        folder.submit(name)
+        write_request(job_folder(folder.path, name), request_of(name, cores))
+    held = {name: {"node-0": 2} for name in ("bad", "good")}
+    write_placements(allocation_file(folder.path), "round-1", held)
+    for name in held:
+        folder.tell(name)
+    (job_folder(folder.path, "bad") / REQUEST).write_text("{")
+    folder.submit("new", ago=10.0)
+    given = folder.decide("pollux", CLUSTER)
+    assert "current placements" not in " ".join(folder.lines)
+    assert read_placements(allocation_file(folder.path))["bad"] == {"node-0": 2}
+    assert given["new"] == 1
+
+
+@pytest.mark.parametrize("cluster", [CLUSTER, TYPED], ids=["fewer cores", "other types"])
+def test_a_placement_that_nodes_no_longer_hold_is_decided_anew(
+    folder: Folder, cluster: Cluster
+) -> None:
+    """As after a scheduler that knew no cores, or where Ray's nodes came back with other GPUs."""
+    folder.submit("wide")
+    folder.submit("new", ago=10.0)
+    write_request(job_folder(folder.path, "wide"), request_of("wide", 4.0))
+    one, other = cluster.node_names
+    held = {"wide": {one: 3, other: 1}}
+    write_placements(allocation_file(folder.path), "round-1", held)
+    folder.tell("wide")
+    given = folder.decide("pollux", cluster)
+    assert not any("keeps what they have" in line for line in folder.lines)
+    assert given["new"] == 1
+    assert max(taken(folder, cluster, {"wide": 4.0})) <= 8.0
+
+
+def test_where_a_slot_is_a_cpu_every_replica_takes_one(folder: Folder) -> None:
+    """Also of jobs that request none: Ray sets it aside."""
+    node = Cluster((NodeGroup("node", 1, 8, resources=resources({"cpu": 8.0})),))
+    for name, cores in (("any", 0.0), ("hungry", 4.0)):
+        folder.submit(name)
+        write_request(job_folder(folder.path, name), request_of(name, cores))
+    least = (("cpu", 1.0),)
+    for _ in range(4):
+        policy = live_policy("pollux", PolicyOptions())
+        scheduler = LiveScheduler(folder.path, node, policy, trusting=True, least=least)
+        scheduler.round(find_jobs(folder.path))
+        for name in read_placements(allocation_file(folder.path)):
+            folder.tell(name)
+    assert max(taken(folder, node, {"any": 1.0, "hungry": 4.0})) <= 8.0
+
+
+def test_jobs_that_nothing_there_can_hold_are_told(folder: Folder) -> None:
+    """Once; they wait, and so may those behind them."""
+    folder.submit("huge")
+    write_request(job_folder(folder.path, "huge"), request_of("huge", memory=64.0))
+    folder.submit("many", replicas=9)
+    folder.submit("usual", replicas=8)
+    assert too_large(LiveJobs(folder.found(), {}), CLUSTER) == [
+        "Job 'huge' requests 64 of memory a replica, and no node has more than 32: it waits.",
+        "Job 'many' requests 9 replicas, and there are 8 GPUs: where the policy keeps to requests, "
+        "it waits, and jobs behind it may.",
+    ]
+    folder.decide("pollux", CLUSTER)
+    assert folder.lines[0].startswith("Job 'huge' requests 64 of memory")
+
+
 @pytest.mark.parametrize(
-    ("place", "request_", "taken_"),
+    ("slot", "request_", "taken_"),
     [
-        (RayNode("a", "1", 2, "GPU"), (), {"GPU": 1.0}),
-        (RayNode("a", "1", 2, "GPU"), (("cpu", 0.5),), {"GPU": 1.0, "CPU": 0.5}),
-        (RayNode("a", "1", 2, "CPU"), (("cpu", 0.5),), {"CPU": 1.0}),
-        (RayNode("a", "1", 2, "CPU"), (("cpu", 3.0),), {"CPU": 3.0}),
-        (RayNode("a", "1", 2, "CPU"), (("memory", 1.0),), {"CPU": 1.0, "memory": 2.0**30}),
+        ("GPU", (), {"GPU": 1.0}),
+        ("GPU", (("cpu", 0.5),), {"GPU": 1.0, "CPU": 0.5}),
+        ("CPU", (("cpu", 0.5),), {"CPU": 1.0}),
+        ("CPU", (("cpu", 3.0),), {"CPU": 3.0}),
+        ("CPU", (("memory", 1.0),), {"CPU": 1.0, "memory": 2.0**30}),
     ],
 )
 def test_ray_sets_aside_what_a_replica_takes(
-    place: RayNode, request_: tuple[tuple[str, float], ...], taken_: dict[str, float]
+    slot: str, request_: tuple[tuple[str, float], ...], taken_: dict[str, float]
 ) -> None:
-    assert bundle(place, request_) == taken_
+    assert bundle(slot, request_) == taken_
 
 
 @pytest.mark.parametrize(
