@@ -29,7 +29,7 @@ what:
                     arena-published, hindsight-plans, llm-times, making-room, topology,
                     topology-nodes, tree-replays, library, library-large, library-trees,
                     library-pods, library-ablation, library-rounds;
-                    family compares all policies, hindsight-tables bounds tables of four studies,
+                    family compares thirty policies, hindsight-tables bounds tables of four studies,
                     profile-fits the models that ship, profile-parts what a profiler adds,
                     gpu-profiles what was measured on a GPU
   training here     digits-efficiency, adaptive-batch, elastic; training
