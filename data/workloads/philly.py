@@ -53,7 +53,8 @@ def read_philly(path: str | os.PathLike[str]) -> pd.DataFrame:
         If the file is unreadable, has no rows or lacks a column, or a value is out of range.
     """
     found = read_table(path, COLUMNS)
-    times = pd.to_datetime(pd.Series(found.columns["timestamp"]), format="ISO8601", errors="coerce")
+    told = pd.Series(found.columns["timestamp"])
+    times = pd.to_datetime(told, format="ISO8601", errors="coerce", utc=True)
     for row in np.flatnonzero(times.isna())[:1].tolist():
         raise found.refusal(row, "timestamp", "a time, as 2017-10-03 07:33:10")
     table = pd.DataFrame(

@@ -19,7 +19,6 @@ the child process of the agent, for which training does not wait; the first load
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 import tempfile
@@ -38,6 +37,7 @@ from goodalloc.experiments.benchmarks.measurements import (
     write_measurements,
 )
 from goodalloc.experiments.cli.types import whole
+from goodalloc.experiments.reporting.estimates import estimate_of
 from goodalloc.experiments.studies.parameter_servers.networks import draw_examples, flat_network
 from goodalloc.experiments.support.extras import require_extra
 from goodalloc.experiments.support.torch_allocator import settle_allocator
@@ -213,7 +213,8 @@ def measure(case: Case, *, pairs: int, rounds: int, folder: Path) -> Measurement
         del gap
     typical = np.mean(plain, axis=0)
     share = np.array(extra) / typical
-    low, high = _interval(share[:, 0])
+    mean, half = estimate_of(share[:, 0])
+    low, high = mean - half, mean + half
     return Measurement(
         network=case.network,
         optimiser=case.optimiser,
@@ -252,15 +253,6 @@ def _typical(extra: NDArray[np.float64], every: int) -> NDArray[np.float64]:
     means = whole_rows.reshape(-1, every, *extra.shape[1:]).mean(axis=1)
     found: NDArray[np.float64] = np.median(means, axis=0)
     return found
-
-
-def _interval(shares: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the 95 % interval of the mean of independent shares."""
-    from scipy.stats import t as student
-
-    error = float(shares.std(ddof=1)) / math.sqrt(len(shares))
-    reach = float(student.ppf(0.975, len(shares) - 1)) * error
-    return float(shares.mean()) - reach, float(shares.mean()) + reach
 
 
 def fit_seconds() -> tuple[float, float]:

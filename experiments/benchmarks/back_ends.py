@@ -216,9 +216,10 @@ def as_needed(task: Task) -> Solved:
 def by_scip(task: Task) -> Solved:
     """Solve with SCIP."""
     processor = time.process_time()
-    found = run_scip(task.path, seconds=task.seconds)
+    found = run_scip(task.path, seconds=task.seconds, gap=task.gap)
     spent = time.process_time() - processor
-    return Solved(found.status, found.objective, found.seconds, spent)
+    status = OPTIMAL if found.status == "gaplimit" else found.status
+    return Solved(status, found.objective, found.seconds, spent)
 
 
 def by_or_tools_on(task: Task, *, solver: str) -> Solved:

@@ -31,7 +31,10 @@ from goodalloc.data.rounds.generator import generate
 from goodalloc.experiments.benchmarks.measurements import (
     Table,
     best_allocation,
+    by_commas,
     ended_by_control_c,
+    one_of,
+    size_of,
 )
 from goodalloc.experiments.reporting.genetic_plot import plot_genetic
 from goodalloc.experiments.reporting.plots import save
@@ -245,8 +248,10 @@ def summary(runs: Sequence[Run], budgets: Sequence[Budget]) -> str:
 def _parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     parser = argparse.ArgumentParser(prog="bench_genetic", description=__doc__)
-    parser.add_argument("--sizes", default=SIZES, help="jobs x nodes, by commas")
-    parser.add_argument("--states", default=STATES, help="states of the generator, by commas")
+    states, told = by_commas(one_of(get_args(State))), "states of the generator, by commas"
+    sizes = by_commas(size_of(2))
+    parser.add_argument("--sizes", type=sizes, default=SIZES, help="jobs x nodes, by commas")
+    parser.add_argument("--states", type=states, default=STATES, help=told)
     parser.add_argument("--gpus-per-node", type=int, default=4)
     parser.add_argument("--cores", type=float, help="of every node; without it they do not count")
     parser.add_argument("--instance-seed", type=int, default=0)
@@ -261,19 +266,14 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmark; write three tables and a picture, and print a summary."""
-    parser = _parser()
-    given = parser.parse_args(argv)
-    states = given.states.split(",")
-    for state in states:
-        if state not in get_args(State):
-            parser.error(f"--states names '{state}'; expected {', '.join(get_args(State))}.")
+    given = _parser().parse_args(argv)
     given.out.mkdir(parents=True, exist_ok=True)
     runs = Table[Run](given.out / "runs.csv", Run._fields)
     budgets = Table[Budget](given.out / "budget.csv", Budget._fields)
     curves = Table[Point](given.out / "curves.csv", Point._fields)
     stop = Stop(seconds=given.seconds, iterations=given.generations)
-    for size in given.sizes.split(","):
-        for state in states:
+    for size in given.sizes:
+        for state in given.states:
             round_ = prepare(
                 size,
                 state,

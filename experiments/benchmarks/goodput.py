@@ -265,9 +265,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     cores = usable_cores()
     rows = [measure_bytes(cores, given.repeats)]
     for backend in given.backends:
-        device = jax_device() if backend == "jax" else PROCESSOR
-        # growth first: the first call of the first one compiles
+        # growth first: the first call of the first one imports and compiles
         own = [measure_growth(backend, size, given.repeats, given.seed) for size in given.sizes]
+        device = jax_device() if backend == "jax" else PROCESSOR
         if device == PROCESSOR:
             own.append(measure_functions(backend, cores, given.repeats))
         else:

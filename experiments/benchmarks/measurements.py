@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from goodalloc.data.documents.append_lines import append_lines
+from goodalloc.models.support.validation import did_you_mean
 from goodalloc.solvers.interface.stop import Stop
 
 if TYPE_CHECKING:
@@ -45,8 +46,9 @@ BYTES = 8
 #: Numbers of an array on a GPU.
 ON_GPU = 2**27
 
-#: Row of a table.
+#: Row of a table, and value of an option.
 Row = TypeVar("Row", bound=tuple[Any, ...])
+Value = TypeVar("Value")
 
 
 def ended_by_control_c(main: Callable[[], int]) -> int:
@@ -98,6 +100,58 @@ def measurement_parser(name: str, about: str | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=name, description=f"{purpose}.")
     parser.add_argument("--out", type=Path, help="CSV file; standard output if not given")
     return parser
+
+
+def by_commas(parse: Callable[[str], Value]) -> Callable[[str], list[Value]]:
+    """Return what reads the words of an option, which are separated by commas; none if empty.
+
+    Parameters
+    ----------
+    parse
+        Reader of one word.
+    """
+    return lambda text: [parse(word) for word in text.split(",") if word]
+
+
+def one_of(known: Sequence[str]) -> Callable[[str], str]:
+    """Return what reads a word and refuses unknown ones.
+
+    Parameters
+    ----------
+    known
+        The words.
+    """
+
+    def parse(word: str) -> str:
+        if word not in known:
+            raise argparse.ArgumentTypeError(
+                f"'{word}' does not exist{did_you_mean(word, known)}; expected some of "
+                f"{', '.join(known)}"
+            )
+        return word
+
+    return parse
+
+
+def size_of(parts: int) -> Callable[[str], str]:
+    """Return what reads a size, whole numbers with x between them, and refuses others.
+
+    Parameters
+    ----------
+    parts
+        How many numbers.
+    """
+
+    def parse(word: str) -> str:
+        numbers = word.split("x")
+        if len(numbers) != parts or not all(one.isdecimal() and int(one) for one in numbers):
+            example = "x".join(["160", "16", "4"][:parts])
+            raise argparse.ArgumentTypeError(
+                f"size is '{word}'; expected {parts} whole numbers from 1, as {example}"
+            )
+        return word
+
+    return parse
 
 
 def write_measurements(

@@ -19,6 +19,7 @@ import argparse
 import statistics
 import sys
 import time
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,7 +27,14 @@ from goodalloc.data.rounds.awkward import awkward_round
 from goodalloc.data.rounds.equipped import equip
 from goodalloc.data.rounds.generator import generate
 from goodalloc.data.rounds.typed import generate_typed
-from goodalloc.experiments.benchmarks.measurements import Table, ended_by_control_c, peak_gib
+from goodalloc.experiments.benchmarks.measurements import (
+    Table,
+    by_commas,
+    ended_by_control_c,
+    one_of,
+    peak_gib,
+    size_of,
+)
 from goodalloc.experiments.reporting.plots import plot_scaling, save
 from goodalloc.models.round.cluster import Cluster, NodeGroup
 from goodalloc.models.round.objective import mode_utilities
@@ -144,8 +152,9 @@ def measure(name: str, size: str, seed: int, solver: str, seconds: float) -> Row
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, write the CSV and a picture, and print medians and maxima by set and size."""
     parser = argparse.ArgumentParser(description=__doc__, prog="bench_nodes")
-    parser.add_argument("--sets", default=",".join(SETS), help="by commas")
-    parser.add_argument("--sizes", default=SIZES, help="jobs x nodes, by commas")
+    sets, sizes = by_commas(one_of([*SETS])), by_commas(size_of(2))
+    parser.add_argument("--sets", type=sets, default=",".join(SETS), help="by commas")
+    parser.add_argument("--sizes", type=sizes, default=SIZES, help="jobs x nodes, by commas")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=60.0, help="limit of one solve")
     parser.add_argument(
@@ -153,13 +162,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--out", type=Path, default=Path("results/bench_nodes.csv"))
     arguments = parser.parse_args(argv)
-    wanted = arguments.sets.split(",")
-    for name in wanted:
-        if name not in SETS:
-            parser.error(f"argument --sets: got {name!r}; expected some of {', '.join(SETS)}")
+    solve(generate(seed=0, jobs=8, nodes=2), "highs", by_price=False)  # imports, and compiles
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     table: Table[Row] = Table(arguments.out, Row._fields)
-    for name, size, seed, solver in _tasks(arguments, wanted):
+    for name, size, seed, solver in _tasks(arguments):
         seconds = arguments.seconds if solver == "highs" else arguments.naive
         table.add(measure(name, size, seed, solver, seconds))
     _summarise(table.rows)
@@ -169,13 +175,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _tasks(arguments: argparse.Namespace, wanted: list[str]) -> list[tuple[str, str, int, str]]:
+def _tasks(arguments: argparse.Namespace) -> list[tuple[str, str, int, str]]:
     """Return set, size, seed and solver of every row."""
     solvers = ("highs",) if arguments.naive is None else ("highs", "pyomo")
-    sizes, seeds = arguments.sizes.split(","), range(arguments.seeds)
-    return [
-        (n, size, s, solver) for n in wanted for size in sizes for solver in solvers for s in seeds
-    ]
+    seeds = range(arguments.seeds)
+    rows = product(arguments.sets, arguments.sizes, solvers, seeds)
+    return [(name, size, seed, solver) for name, size, solver, seed in rows]
 
 
 def _curves(rows: list[Row]) -> dict[str, dict[int, list[float]]]:

@@ -1,11 +1,11 @@
 """Benchmark of proofs of a round, from instance to checked allocation, against the size.
 
 Run as ``python -m goodalloc.experiments.benchmarks.round [--sizes 160x16x4,…] [--out FILE]``. Every
-row is one instance: all powers, three states, several seeds. The utility table is compiled once
-before the first row (its time is reported separately); the time of a row is that of the table, the
-solve, the tie rule and the check. Beside it stands the time of the programs alone, without the road
-by one price that comes first (`solvers/exact/by_price.py`), on the same instance. Processor time is
-given beside wall time, as other work of the machine affects it less.
+row is one instance: all powers, three states, several seeds. Solvers are imported and the utility
+table compiled before the first row (its time is reported separately); the time of a row is that of
+the table, the solve, the tie rule and the check. Beside it stands the time of the programs alone,
+without the road by one price that comes first (`solvers/exact/by_price.py`), on the same instance.
+Processor time is given beside wall time, as other work of the machine affects it less.
 
 With ``--together 1,10,100`` a row is so many rounds of one size, power and state instead, decided
 at once (`solve_many_columns`), one by one (`solve_columns`), and exactly (`highs`). With
@@ -21,13 +21,21 @@ import math
 import statistics
 import sys
 import time
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from goodalloc.data.rounds.column_rounds import generate_columns
 from goodalloc.data.rounds.generator import generate
 from goodalloc.data.rounds.round_sequence import following_round
-from goodalloc.experiments.benchmarks.measurements import ended_by_control_c, peak_gib
+from goodalloc.experiments.benchmarks.measurements import (
+    by_commas,
+    ended_by_control_c,
+    one_of,
+    peak_gib,
+    size_of,
+)
+from goodalloc.experiments.cli.types import whole
 from goodalloc.experiments.reporting.plots import plot_scaling, save
 from goodalloc.models.columns.round_columns import NEVER_RAN, RoundColumns
 from goodalloc.models.round.objective import speedup_table, utility_table
@@ -163,31 +171,33 @@ def measure_following(
 
 
 def _warm_up() -> float:
-    """Compile the utility table once; return the seconds."""
+    """Import the solvers, and compile the utility table once; return the seconds."""
     begin = time.perf_counter()
-    speedup_table(generate(seed=0, jobs=20, nodes=4), "jax")
+    instance = generate(seed=0, jobs=20, nodes=4)
+    speedup_table(instance, "jax")
+    solve(instance, "highs", by_price=False)
+    solve_many_columns([RoundColumns.of(instance)])
     return time.perf_counter() - begin
 
 
 def _instances(arguments: argparse.Namespace) -> list[tuple[str, str, float, int]]:
     """Return size, state, power and seed of every row."""
-    sizes = arguments.sizes.split(",")
-    powers = [float(p) for p in arguments.powers.split(",")]
     seeds = range(arguments.seeds)
-    states = arguments.states.split(",")
-    return [(s, st, p, seed) for s in sizes for st in states for p in powers for seed in seeds]
+    return list(product(arguments.sizes, arguments.states, arguments.powers, seeds))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, write the CSV and a picture, and print medians and maxima by size and power."""
     parser = argparse.ArgumentParser(description=__doc__, prog="bench_round")
-    parser.add_argument("--sizes", default=SIZES, help="jobs x nodes x GPUs per node, by commas")
-    parser.add_argument("--states", default=",".join(STATES))
-    parser.add_argument("--powers", default=",".join(f"{p:g}" for p in POWERS))
+    sizes, powers = "jobs x nodes x GPUs per node, by commas", ",".join(f"{p:g}" for p in POWERS)
+    parser.add_argument("--sizes", type=by_commas(size_of(3)), default=SIZES, help=sizes)
+    parser.add_argument("--states", type=by_commas(one_of(STATES)), default=",".join(STATES))
+    parser.add_argument("--powers", type=by_commas(float), default=powers)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=60.0, help="limit of one solve")
     parser.add_argument("--gap", type=float, default=1e-9)
-    parser.add_argument("--together", help="numbers of rounds that are decided at once, by commas")
+    together = "numbers of rounds that are decided at once, by commas"
+    parser.add_argument("--together", type=by_commas(whole(1)), help=together)
     parser.add_argument("--following", type=int, help="rounds that follow each other")
     parser.add_argument("--out", type=Path, default=Path("results/bench_round.csv"))
     arguments = parser.parse_args(argv)
@@ -232,26 +242,21 @@ def _drawn(size: str, state: str, power: float, seed: int) -> Instance:
 def _together(arguments: argparse.Namespace) -> int:
     """Measure rounds decided at once, and write the CSV."""
     rows = []
-    for size in arguments.sizes.split(","):
-        for state in arguments.states.split(","):
-            for power in map(float, arguments.powers.split(",")):
-                for count in map(int, arguments.together.split(",")):
-                    drawn = [_drawn(size, state, power, seed) for seed in range(count)]
-                    row = {"size": size, "state": state}
-                    rows.append(row | measure_together(drawn, arguments.seconds))
-                    _tell(rows[-1])
+    options = arguments.sizes, arguments.states, arguments.powers, arguments.together
+    for size, state, power, count in product(*options):
+        drawn = [_drawn(size, state, power, seed) for seed in range(count)]
+        row = {"size": size, "state": state}
+        rows.append(row | measure_together(drawn, arguments.seconds))
+        _tell(rows[-1])
     return _written(rows, arguments.out)
 
 
 def _following(arguments: argparse.Namespace) -> int:
     """Measure rounds that follow each other, and write the CSV."""
     rows = []
-    for size in arguments.sizes.split(","):
-        for power in map(float, arguments.powers.split(",")):
-            for ends in ENDS:
-                for own in OWN:
-                    rows.append(measure_following(size, power, arguments.following, ends, own))
-                    _tell(rows[-1])
+    for size, power, ends, own in product(arguments.sizes, arguments.powers, ENDS, OWN):
+        rows.append(measure_following(size, power, arguments.following, ends, own))
+        _tell(rows[-1])
     return _written(rows, arguments.out)
 
 

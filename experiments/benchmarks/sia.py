@@ -26,7 +26,15 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 
 from goodalloc.data.rounds.typed import generate_typed, sia_cluster
-from goodalloc.experiments.benchmarks.measurements import Table, ended_by_control_c, peak_gib
+from goodalloc.experiments.benchmarks.measurements import (
+    Table,
+    by_commas,
+    ended_by_control_c,
+    one_of,
+    peak_gib,
+    size_of,
+)
+from goodalloc.experiments.cli.types import whole
 from goodalloc.formulations.sia_and_synergy.sia import enumerate_configurations
 from goodalloc.models.round.feasibility import violations
 from goodalloc.models.round.objective import mode_utilities, speedup_table
@@ -182,11 +190,11 @@ def measure_knapsack(jobs: int, seed: int, seconds: float) -> Row:
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, write the CSV, and print medians and maxima by size."""
     parser = argparse.ArgumentParser(description=__doc__, prog="bench_sia")
-    parser.add_argument(
-        "--sizes", default=SIZES, help="jobs x multiples of Sia's cluster, by commas"
-    )
-    parser.add_argument("--states", default=",".join(STATES))
-    parser.add_argument("--knapsacks", default="100,1000,10000", help="jobs, by commas")
+    sizes, jobs_each = "jobs x multiples of Sia's cluster, by commas", "jobs, by commas"
+    parser.add_argument("--sizes", type=by_commas(size_of(2)), default=SIZES, help=sizes)
+    parser.add_argument("--states", type=by_commas(one_of(STATES)), default=",".join(STATES))
+    knapsacks = [100, 1000, 10_000]
+    parser.add_argument("--knapsacks", type=by_commas(whole(1)), default=knapsacks, help=jobs_each)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=60.0, help="limit of one program")
     parser.add_argument("--out", type=Path, default=Path("results/bench_sia.csv"))
@@ -194,9 +202,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     table: Table[Row] = Table(arguments.out, Row._fields)
     speedup_table(generate_typed(0, 20), "jax")
-    for size in filter(None, arguments.sizes.split(",")):
+    for size in arguments.sizes:
         jobs, scale = (int(part) for part in size.split("x"))
-        for state in arguments.states.split(","):
+        for state in arguments.states:
             for seed in range(arguments.seeds):
                 for rounded in (True, False):
                     table.add(
@@ -209,7 +217,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                             rounded=rounded,
                         )
                     )
-    for jobs in (int(part) for part in filter(None, arguments.knapsacks.split(","))):
+    for jobs in arguments.knapsacks:
         for seed in range(arguments.seeds):
             table.add(measure_knapsack(jobs, seed, arguments.seconds))
     _summarise(table.rows)

@@ -15,6 +15,7 @@ import csv
 import importlib
 import os
 import shlex
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -70,7 +71,7 @@ def run_and_store(name: str, options: Sequence[str], called: str | None = None) 
             f"{did_you_mean(name, (*FILES, *FOLDERS))}; expected one of "
             f"{', '.join(sorted((*FILES, *FOLDERS)))}."
         )
-    if "--out" in options:
+    if any(word.split("=")[0] == "--out" for word in options):
         raise ValueError("Option --out: rows are stored in the repository; expected none.")
     commit_of_code()  # refuses other code before anything is measured
     words = _without_paths(options)
@@ -79,31 +80,35 @@ def run_and_store(name: str, options: Sequence[str], called: str | None = None) 
         command = shlex.join(["python", "-m", MODULE, name, "--called", called, *words])
     elif words:
         command += f" OPTIONS={shlex.quote(' '.join(words))}"
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "out"
-        path = out / f"{name}.csv" if name in FILES else out
-        out.mkdir()
-        begin = os.times()
-        module = importlib.import_module(f"goodalloc.experiments.benchmarks.{name}")
-        if module.main([*options, "--out", str(path)]) != 0:
-            raise ValueError(f"Benchmark '{name}' failed; expected exit code 0.")
-        seconds = sum(now - then for now, then in zip(os.times()[:4], begin[:4], strict=True))
-        tables = {file.stem: _rows(file) for file in sorted(out.glob("*.csv"))}
+    out = Path(tempfile.mkdtemp(prefix=f"bench-{name}-"))
+    sys.stderr.write(f"rows are in {out} until they are stored\n")
+    begin = os.times()
+    module = importlib.import_module(f"goodalloc.experiments.benchmarks.{name}")
+    path = out / f"{name}.csv" if name in FILES else out
+    if module.main([*options, "--out", str(path)]) != 0:
+        raise ValueError(f"Benchmark '{name}' failed; expected exit code 0.")
+    seconds = sum(now - then for now, then in zip(os.times()[:4], begin[:4], strict=True))
+    tables = {file.stem: _rows(file) for file in sorted(out.glob("*.csv"))}
     tables = {stem: rows for stem, rows in tables.items() if rows}
     if not tables:
         raise ValueError(f"Benchmark '{name}' wrote no rows; expected some.")
     own = called or name
     named = {own if name in FILES else f"{own}-{stem}": rows for stem, rows in tables.items()}
-    return store_benchmark(named, command, seconds)
+    stored = store_benchmark(named, command, seconds)
+    shutil.rmtree(out)  # not after an error or an interrupt: rows took minutes
+    return stored
 
 
 def _without_paths(options: Sequence[str]) -> list[str]:
     """Return options with their names in place of the folders and files of this machine."""
-    words = [part for word in options for part in word.split("=", 1)]
-    return [
-        words[index - 1].lstrip("-").upper() if index and Path(word).is_absolute() else word
-        for index, word in enumerate(words)
-    ]
+    words, before = [], ""
+    for word in options:
+        name, equals, value = word.rpartition("=")
+        if Path(value).is_absolute():
+            value = (name if equals else before).lstrip("-").upper()
+        words.append(name + equals + value)
+        before = word
+    return words
 
 
 def _rows(path: Path) -> list[dict[str, str]]:

@@ -270,8 +270,8 @@ def _measure_restart(arguments: argparse.Namespace, devices: Devices) -> Output:
     ):
         for _ in range(visits):
             rows.append(_restart(model, devices, batch))
+            write_atomically(path, csv_text(rows, tuple(rows[0])))
             bar.update(1)
-    write_atomically(path, csv_text(rows, tuple(rows[0])))
     lost = estimate_of([row["lost_s"] for row in rows]).text(".1f")
     text = f"a restart costs {lost} s\nwritten to {path}"
     return Output(f"{text_table(rows, COLUMNS['restarts'])}\n\n{text}", for_machines(rows))
@@ -315,13 +315,12 @@ def _measure_one(arguments: argparse.Namespace, size: int | None, devices: Devic
             lambda lock: LocalCrew(plan, devices, keeps=lock),
             hardware(devices, max(plan.replicas)),
         )
-    crew = LaunchedCrew(plan, devices)
-    if not crew.first:
-        crew.serve()
-        crew.kill()
-        return Output(f"process {os.environ['RANK']} of {size} is done", None)
-    facts = hardware(devices) | {"device": crew.device}
-    return _measure(plan, arguments, devices, lambda _: crew, facts)
+    with LaunchedCrew(plan, devices) as crew:
+        if not crew.first:
+            crew.serve()
+            return Output(f"process {os.environ['RANK']} of {size} is done", None)
+        facts = hardware(devices) | {"device": crew.device}
+        return _measure(plan, arguments, devices, lambda _: crew, facts)
 
 
 def _measure(

@@ -104,7 +104,7 @@ def hardness_of(recipe: str, seconds: float) -> float:
     if result.allocation is None:
         return 2.0 * seconds
     if result.gap <= CLOSED_GAP:
-        return time.perf_counter() - begin
+        return min(time.perf_counter() - begin, seconds)
     return seconds * (1.0 + min(result.gap, 1.0))
 
 
@@ -190,7 +190,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     logger.info("the hardest:")
     for trial in found[: arguments.shown]:
-        proof = "" if trial.hardness < arguments.seconds else "  (no proof)"
+        proof = "" if trial.hardness <= arguments.seconds else "  (no proof)"
         logger.info("%.2f  %s%s", trial.hardness, trial.recipe, proof)
     return 0
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from goodalloc.data.documents.csv_table import read_table
-from goodalloc.experiments.measure.crew import LocalCrew
+from goodalloc.experiments.measure.crew import PATIENCE, LocalCrew
 from goodalloc.experiments.measure.devices import Devices
 from goodalloc.experiments.measure.execution import PLAIN
 from goodalloc.experiments.measure.measuring import MeasurePlan
@@ -139,9 +139,10 @@ def rates_beside(
         MeasurePlan(training.model, (1,), seed=seed, execution=execution)
         for training in (one, other)
     )
+    patience = PATIENCE + seconds
     with (
-        LocalCrew(next(plans), shared, keeps=keeps) as first,
-        LocalCrew(next(plans), shared, keeps=keeps) as second,
+        LocalCrew(next(plans), shared, patience=patience, keeps=keeps) as first,
+        LocalCrew(next(plans), shared, patience=patience, keeps=keeps) as second,
     ):
         return measure_pair((Trained(one, first), Trained(other, second)), seconds, core, report)
 

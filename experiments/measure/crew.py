@@ -23,6 +23,7 @@ from goodalloc.models.support.validation import require_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Self
 
     from goodalloc.experiments.measure.devices import Devices
     from goodalloc.experiments.measure.measuring import MeasurePlan
@@ -178,6 +179,7 @@ class LaunchedCrew:
 
         from goodalloc.experiments.measure.rank import MeasuredRank
 
+        self._ended = False
         local_rank = int(os.environ["LOCAL_RANK"])
         mine = devices.of(local_rank)
         if mine == "cpu":
@@ -206,12 +208,21 @@ class LaunchedCrew:
             pass
 
     def kill(self) -> None:
-        """End the processes, by an order of the first."""
+        """End the processes, by an order of the first; once."""
         from torch import distributed
 
+        if self._ended:
+            return
+        self._ended = True
         if self.first:
             self._share({})
         distributed.destroy_process_group()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
 
     def _share(self, order: dict[str, Any] | None) -> Answers:
         """Broadcast an order and return all answers; none if the processes are to end."""

@@ -84,7 +84,8 @@ def present_state(devices: Devices) -> dict[str, Any]:
     clock: Any = ""
     governor = ""
     if devices.gpus:
-        clock = next(iter(asked_driver("clocks.sm")), "")
+        with contextlib.suppress(ValueError):  # as of "[N/A]"
+            clock = float(next(iter(asked_driver("clocks.sm")), ""))
     else:
         with contextlib.suppress(OSError):
             found = re.findall(r"^cpu MHz\s*:\s*([\d.]+)", CPU_FACTS.read_text(), re.MULTILINE)

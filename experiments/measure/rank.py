@@ -95,6 +95,7 @@ class MeasuredRank:
     def obey(self, order: dict[str, Any]) -> dict[str, Any]:
         """Carry out an order: "probe", "train", "split" or "run"."""
         kind, replicas = order.pop("order"), order.pop("replicas")
+        self._drop_others(replicas)
         if self._rank >= replicas:
             return {}
         functions: dict[str, Callable[..., dict[str, Any]]] = {
@@ -105,6 +106,14 @@ class MeasuredRank:
         }
         return functions[kind](replicas, **order)
 
+    def _drop_others(self, replicas: int) -> None:
+        """Forget the wrappers of other numbers of replicas, which hold memory of all gradients."""
+        others = {*self._trained} - {1, replicas}
+        for count in others:
+            del self._trained[count]
+        if others:
+            gc.collect()
+
     def _probe(self, replicas: int, atomic_batch_size: int) -> dict[str, Any]:
         """Draw a new batch; return whether memory holds a pass and an update, without exchange."""
         import torch
@@ -113,8 +122,9 @@ class MeasuredRank:
         try:
             drawn = self._task.draw_batch(atomic_batch_size, self._generator)
             self._batch = self._execution.batch(drawn, self._device)
-            self._pass(module, synchronise=False)
-            self._update()
+            for _ in range(2):  # with the second pass the optimiser's state is there, too
+                self._pass(module, synchronise=False)
+                self._update()
         except (RuntimeError, MemoryError) as error:
             if not lacks_memory(error):
                 raise
@@ -137,7 +147,9 @@ class MeasuredRank:
 
         module, group = self._wrapped(replicas), self._groups[replicas]
         after = repetitions // 2
+        _exchange_buffers(module, wanted=False)
         seconds, core = self._passes(module, repetitions - after)
+        _exchange_buffers(module, wanted=True)
         if replicas > 1:
             distributed.barrier(group)
         begin, marks = mark_core(), [self._clock.mark()]
@@ -146,6 +158,7 @@ class MeasuredRank:
             marks += [self._clock.mark()]
         core = min(core, self._core(begin, waits=replicas > 1))
         if after:
+            _exchange_buffers(module, wanted=False)
             more, again = self._passes(module, after)
             seconds, core = seconds + more, min(core, again)
         return {
@@ -179,6 +192,8 @@ class MeasuredRank:
         """
         module, examples = self._wrapped(replicas), len(self._batch[0])
         file = None if trace is None else Path(trace) / f"replica-{self._rank}.json.gz"
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)  # of another node, perhaps
 
         def step(mark: Callable[[], None]) -> None:
             drawn = self._task.draw_batch(examples, self._generator)
@@ -191,9 +206,11 @@ class MeasuredRank:
             self._update()
 
         memory = PeakMemory(self._device)
+        step(lambda: None)
+        most = memory.mib()  # before the profile is read into this process
         cuda = self._device.type == "cuda"
         parts = profile_steps(step, repetitions, self._clock, cuda=cuda, trace=file)
-        return {"parts": parts, "memory": memory.mib()}
+        return {"parts": parts, "memory": most}
 
     def _run(self, replicas: int, begin: float, seconds: float, core: int | None) -> dict[str, Any]:
         """Run steps from a moment of the machine's clock on, for some seconds, pinned on a core.
@@ -255,3 +272,13 @@ class MeasuredRank:
     def _seconds(self, marks: Sequence[Any]) -> list[float]:
         """Return the seconds between each mark and the next."""
         return [self._clock.seconds(begin, end) for begin, end in itertools.pairwise(marks)]
+
+
+def _exchange_buffers(module: Any, *, wanted: bool) -> None:
+    """Let the next pass begin with an exchange of buffers, or not, where several replicas train.
+
+    `DistributedDataParallel` makes it in every pass after one that exchanged gradients: it is a
+    part of steps, and none of passes without synchronisation.
+    """
+    if hasattr(module, "require_forward_param_sync"):
+        module.require_forward_param_sync = wanted

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from goodalloc.experiments.support.device_clock import DeviceClock
 
 #: Names of the averaging of gradients in a profile, on CPUs and on GPUs.
-AVERAGING = ("gloo:all_reduce", "nccl:all_reduce", "ncclDevKernel_AllReduce")
+GLOO = "gloo:all_reduce"
+AVERAGING = (GLOO, "nccl:all_reduce", "ncclDevKernel_AllReduce")
 
 #: Name of a step in a profile; start of the names of operations on CPUs, and of copies to a GPU.
 STEP, OPERATION, LOADING = "goodalloc.step", "aten::", "Memcpy HtoD"
@@ -142,7 +143,8 @@ def parts_of_step(
     """
     averaged, computed = list[Interval](), list[Interval]()
     for one in events:
-        if one.begin >= step.end or one.end <= step.begin or one.on_gpu != cuda:
+        on_host = one.name.startswith(GLOO)  # also where a GPU computes
+        if one.begin >= step.end or one.end <= step.begin or not (one.on_gpu == cuda or on_host):
             continue
         inside = (max(one.begin, step.begin), min(one.end, step.end))
         if one.name.startswith(AVERAGING):

@@ -74,10 +74,10 @@ def gap_page(runs: pd.DataFrame) -> str:
     )
     facts = {"solvers": ", ".join(solvers), "runs": f"{len(runs):,}"}
     told = (
-        "Left: the share of the runs that a solver ends with at most so large a gap to the best "
-        "bound that is believed, at least 1e-7 %; right: within so many seconds. Runs without an "
-        "allocation are in no share. Click a name of the legend to hide its line, or a heading to "
-        "sort."
+        "Left: the share of the runs that a solver ends with at most so large a gap to the bound "
+        "of its row, at least 1e-7 %; right: within so many seconds. All rows of the file count; "
+        "runs without an allocation are in no share. Click a name of the legend to hide its line, "
+        "or a heading to sort."
     )
     shown = percent(runs)
     return page(

@@ -96,6 +96,7 @@ def run_tasks(
 def _attempt(task: Task, report: Report = lambda _: None) -> tuple[Path, str | None]:
     """Run a task; return its folder, and the error message if it fails."""
     begin = processor_seconds()
+    code_digests(used_modules())  # of the files as they are now: they may be edited meanwhile
     try:
         before = origin_of(task.folder)
         try:

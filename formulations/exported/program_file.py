@@ -94,6 +94,8 @@ def export_program(
         os.replace(temporary, target)
     except OSError as error:
         raise ValueError(f"File '{target}' cannot be written ({error.strerror}).") from error
+    except ValueError as error:
+        raise ValueError(str(error).replace(str(temporary), str(target))) from error
     finally:
         temporary.unlink(missing_ok=True)
     return ExportedProgram(

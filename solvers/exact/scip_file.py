@@ -36,7 +36,7 @@ class FileAnswer(NamedTuple):
     seconds: float
 
 
-def run_scip(path: Path, *, seconds: float | None = None) -> FileAnswer:
+def run_scip(path: Path, *, seconds: float | None = None, gap: float = 0.0) -> FileAnswer:
     """Minimise a program in a file with SCIP (extra `goodalloc[scip]`).
 
     Ctrl-C ends the search, not the process, and the answer says so.
@@ -47,6 +47,8 @@ def run_scip(path: Path, *, seconds: float | None = None) -> FileAnswer:
         The file.
     seconds
         Wall-clock limit; None for none.
+    gap
+        Relative gap at which it ends; its status is then ``"gaplimit"``.
     """
     import pyscipopt
 
@@ -55,6 +57,7 @@ def run_scip(path: Path, *, seconds: float | None = None) -> FileAnswer:
     solver.hideOutput()
     solver.readProblem(str(path))
     solver.setParam("numerics/feastol", ROW_TOLERANCE)
+    solver.setParam("limits/gap", gap)
     if seconds is not None:
         solver.setParam("limits/time", seconds)
     solver.optimize()

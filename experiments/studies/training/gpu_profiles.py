@@ -47,7 +47,7 @@ class GpuProfileRow(NamedTuple):
     busy_percent
         Part of a step in which the GPU computes.
     peak_gib
-        Most memory of the process.
+        Most memory that PyTorch gave out, on CPUs of the process.
     line_percent
         By how much the pass of the fitted model is longer (or shorter, if negative).
     """

@@ -130,6 +130,13 @@ def test_a_compiled_module_computes_the_same() -> None:
 def test_every_execution_learns_on_a_gpu(
     precision: Any, *, compiled: bool, channels_last: bool
 ) -> None:
-    """ResNet, in all combinations."""
-    found = losses_of(Execution(precision, compiled, channels_last), torch.device("cuda"))
+    """ResNet, in all combinations; products are rounded where that is asked for alone."""
+    flags = torch.backends.cudnn, torch.backends.cuda.matmul
+    before = [one.allow_tf32 for one in flags]
+    try:
+        found = losses_of(Execution(precision, compiled, channels_last), torch.device("cuda"))
+        assert {one.allow_tf32 for one in flags} == {precision == "tf32"}
+    finally:
+        for one, allowed in zip(flags, before, strict=True):
+            one.allow_tf32 = allowed
     assert found[-1] < found[0]

@@ -70,7 +70,7 @@ def test_a_batch_that_memory_does_not_hold_leaves_room_for_the_next(rank: Measur
     free, _ = torch.cuda.mem_get_info()
     others = torch.empty(free - 2**29, dtype=torch.uint8, device="cuda")  # leaves half a gigabyte
     before = torch.cuda.memory_reserved()
-    assert rank.obey({**order, "atomic_batch_size": 2**21}) == {"fits": False}
+    assert rank.obey({**order, "atomic_batch_size": 2**18}) == {"fits": False}
     assert torch.cuda.memory_reserved() <= before
     assert rank.obey({**order, "atomic_batch_size": 64}) == {"fits": True}
     assert others.numel() == free - 2**29
