@@ -162,7 +162,9 @@ def test_processes_end_at_once_with_the_one_that_started_them(
     ) as parent:
         assert parent.stdout is not None
         processes = [int(word) for word in parent.stdout.readline().split()]
+        assert len(processes) == 2
         time.sleep(1.0)  # until they are at it
+        assert all(map(alive, processes))
         parent.send_signal(number)
         parent.wait()
     with locked(tmp_path, patience=20.0):
@@ -353,10 +355,10 @@ def test_a_measurement_that_is_killed_leaves_no_process_and_goes_on(
         while not path.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
         children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
-        processes = (
-            [int(word) for word in children.read_text().split()] if children.exists() else []
-        )
+        told = children.read_text() if children.exists() else ""
+        processes = [int(word) for word in told.split()]
         parent.kill()
+        assert processes or not children.exists()
     first = read_rows(path)
     assert 1 <= len(first) < 3
     deadline = time.monotonic() + 20.0

@@ -23,6 +23,7 @@ from goodalloc.models.round.mode import SpeedupTable
 from goodalloc.models.round.rules import Rules
 from goodalloc.solvers.exact.brute_force import solve_brute_force
 from goodalloc.solvers.heuristics.convex import solve_convex
+from goodalloc.solvers.heuristics.sharing import whole_replicas
 from tests.support.random_instances import random_instance
 
 POWERS = (-10.0, -2.0, -1.0, -0.3, 0.0, 0.5, 1.0, -math.inf)
@@ -119,6 +120,18 @@ def test_rounded_solutions_are_feasible(power: float) -> None:
         answer = solve_convex(instance)
         assert answer.allocation is not None
         assert not violations(instance, answer.allocation)
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_whole_numbers_are_near_those_of_the_relaxation(power: float) -> None:
+    """Rounded down, and what is left given to some."""
+    near = []
+    for seed in range(12):
+        instance = random_instance(seed, power)
+        gpus = solve_concave_relaxation(instance).gpus
+        assert gpus is not None
+        near += (whole_replicas(instance, gpus) >= np.floor(gpus + 1e-6) - 1).tolist()
+    assert np.mean(near) > 0.9
 
 
 def test_another_cone_solver_gives_the_same_bound() -> None:

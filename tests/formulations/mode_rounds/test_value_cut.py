@@ -72,9 +72,12 @@ def test_choices_of_an_allocation_pack_and_have_no_cut(seed: int) -> None:
     choices, grid = enumerate_mode_choices(instance, prune=False), resource_grid(instance)
     watch = Watch(Stop())
     finder, packer = CutFinder(instance, choices, grid, watch), ModePacker(instance, grid, watch)
+    found = 0
     for allocation in some_allocations(instance, 25):
         weight = taken_by(instance, choices, allocation)
         assert finder.find(weight) is None
         packed = packer.pack(choices.where(np.flatnonzero(weight)))
         if packed is not None:
+            found += 1
             assert packed.job_replicas.tolist() == allocation.job_replicas.tolist()
+    assert found > 0

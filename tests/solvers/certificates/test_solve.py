@@ -7,7 +7,6 @@ import itertools
 import math
 import pkgutil
 import re
-import time
 from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,14 @@ from goodalloc.models.round.objective import fitness, utility_table
 from goodalloc.solvers.certificates.solve import certify, solve
 from goodalloc.solvers.interface import base
 from goodalloc.solvers.interface.base import SOLVERS, call_solver, find_solver, solver_names
-from goodalloc.solvers.interface.result import Answer, Evidence, Limit, SolveError, Status
+from goodalloc.solvers.interface.result import (
+    Answer,
+    Evidence,
+    Incumbent,
+    Limit,
+    SolveError,
+    Status,
+)
 from goodalloc.solvers.interface.stop import Stop
 from tests.support.random_instances import (
     random_instance,
@@ -314,14 +320,11 @@ def test_compiling_is_counted_apart() -> None:
     """Seconds are those of the solver without it."""
 
     def compiles(instance: Instance) -> Answer:
-        time.sleep(0.01)
-        return Answer(one_each(instance), compile_seconds=0.01)
+        return Answer(one_each(instance), compile_seconds=1e6)
 
-    begin = time.perf_counter()
     result = solve(INSTANCE, compiles)
-    passed = time.perf_counter() - begin
-    assert result.compile_seconds == 0.01
-    assert 0.0 <= result.solve_seconds <= passed - 0.01
+    assert result.compile_seconds == 1e6
+    assert result.solve_seconds == pytest.approx(-1e6, rel=1e-3)
 
 
 INTERRUPTS = [
@@ -360,11 +363,13 @@ def test_ctrl_c_leaves_the_best_so_far(
 
 def test_what_the_solver_counts_is_passed_on() -> None:
     """Limit, history, iterations, building time and message stand in the result."""
+    best = (Incumbent(0.5, 1, 0.05),)
     answer = Answer(
-        one_each(INSTANCE), 1.0, "mine", False, Limit.ITERATIONS, (), 17, 0.25, 0.0, "well done"
+        one_each(INSTANCE), 1.0, "mine", False, Limit.ITERATIONS, best, 17, 0.25, 0.0, "well done"
     )
     result = solve(INSTANCE, lambda instance: answer)
     assert result.limit is Limit.ITERATIONS
+    assert result.history == best
     assert (result.iterations, result.build_seconds, result.message) == (17, 0.25, "well done")
     assert result.solve_seconds >= 0
     with pytest.raises(dataclasses.FrozenInstanceError):

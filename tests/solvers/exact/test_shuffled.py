@@ -51,4 +51,4 @@ def test_running_jobs_keep_their_placement_where_they_may() -> None:
     )
     instance = replace(instance, jobs=jobs)
     again = solve_shuffled(instance, seed=5).require_allocation()
-    assert again.placements() == solve(instance, "highs").allocation.placements()  # type: ignore[union-attr]
+    assert again == settled

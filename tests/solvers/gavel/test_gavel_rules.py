@@ -175,6 +175,7 @@ def test_rules_serve_everybody_and_survive_a_checkpoint(rule: Any) -> None:
     again = recalled(Memory(policy), Gavel(rule))
     history = play(policy, jobs, 60)
     had = Counter(name for found in history for name in found)
+    assert had
     assert set(had) == {one.name for one in jobs} or isinstance(rule, PerDollar)
     assert history == play(again, jobs, 60)
 

@@ -127,6 +127,8 @@ def test_merits_rank_as_the_power_mean_does(power: float) -> None:
     assert np.isfinite(values).all()
     assert (np.diff(values) >= 0).all()
     assert values[0] < values[-1]
+    if abs(power) <= 1.0:  # not clipped
+        assert (np.diff(values) > 0).all()
 
 
 @given(seed=st.integers(0, 10**6))

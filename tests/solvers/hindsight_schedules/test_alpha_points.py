@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goodalloc.formulations.hindsight.price_bound import job_bound
+from goodalloc.models.hindsight import OfflineJob, OfflineProblem, Supply, Training
 from goodalloc.solvers.hindsight.best_prices import Stage, hindsight_bound
 from goodalloc.solvers.hindsight.priced_schedule import WorthScheduler
 from goodalloc.solvers.hindsight_schedules.alpha_points import (
@@ -36,6 +37,17 @@ def test_probabilities_of_the_ends_have_the_sum_one(seed: int, smoothing: float)
         behind = job.weight * (bound.edges[-1] - job.release)
         if job_bound(job, multipliers, bound.edges, bound.prices) < behind:
             assert found.patterns[found.chances.argmax()] == pattern
+
+
+def test_a_job_alone_ends_most_likely_when_its_work_is_done() -> None:
+    """Fifty seconds of work on the only GPU."""
+    training = Training("one", np.array([50.0]), np.array([1.0]), np.array([[[1.0]]]))
+    jobs = (OfflineJob("a", "one", 0.0, 0.0),)
+    problem = OfflineProblem((training,), jobs, Supply.constant({"t4": 1.0}))
+    bound = hindsight_bound(problem, SEARCH)
+    (found,) = end_chances(problem, bound, 0.01)
+    end = bound.edges[found.chances.argmax() + 1]
+    assert 50.0 <= end <= 50.0 + UNIT
 
 
 @settings(max_examples=10)

@@ -18,6 +18,7 @@ from goodalloc.data.parameter_servers.exchange_example import (
     stuck_tables,
 )
 from goodalloc.models.parameter_servers.tabulated_service import AXES, ServiceTable, marginal_table
+from goodalloc.solvers.interface.result import Limit
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.parameter_servers.exchange import (
     FREE,
@@ -185,6 +186,7 @@ def test_time_runs_out_with_a_bound_or_nothing() -> None:
     """A limit is no error."""
     tables, _, capacity = random_round(0)
     found = least_service(tables, capacity, stop=Stop(seconds=1e-9))
+    assert found.limit is Limit.TIME
     assert found.bound <= brute_force(tables, capacity) + 1e-9
 
 

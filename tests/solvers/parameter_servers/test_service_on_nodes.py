@@ -12,6 +12,7 @@ from goodalloc.data.parameter_servers.rounds import ps_round
 from goodalloc.models.parameter_servers.job import PsChoices, service_table
 from goodalloc.models.parameter_servers.service_feasibility import pod_violations
 from goodalloc.models.parameter_servers.tabulated_service import Pods, ServiceTable
+from goodalloc.solvers.interface.result import Limit
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.parameter_servers.service_on_nodes import least_service_on_nodes
 from goodalloc.solvers.parameter_servers.service_optimum import least_service
@@ -137,6 +138,7 @@ def test_time_runs_out_with_a_bound_or_nothing() -> None:
     """A limit is no error."""
     tables, nodes = random_round(0)
     found = least_service_on_nodes(tables, nodes, stop=Stop(seconds=1e-9))
+    assert found.limit is Limit.TIME
     assert found.bound <= brute_force(tables, nodes) + 1e-9
 
 

@@ -25,6 +25,24 @@ from goodalloc.solvers.plans import ExactPlans, enumerate_plans, solve_plans
 NODE_GPUS = {"a": 4, "b": 2}
 
 
+def test_speeds_count_in_their_unit_and_lose_what_a_restart_costs() -> None:
+    """Worked by hand: 30 s for each of two GPUs, of 900 s, after two restarts before."""
+    one, two = Configuration("a", 1), Configuration("a", 2)
+    job = PlanJob("x", Training("bert", "1.3B", 128), 0.0, 50.0, two)
+    state = PlanState(job, {one: 0.5, two: 0.8}, one, 20.0, 900.0, 2)
+    kept = (900.0 - 2 * 60.0) / (900.0 + 60.0)
+    scales: dict[str, float] = {"request": 1 / 0.8, "least": 1 / 0.5, "examples": 128.0}
+    for unit, scale in scales.items():
+        found = enumerate_plans(
+            PlanRound(0.0, {"a": 4}, (state,)),
+            PlanRestarts(30.0, 100.0),
+            unit,  # type: ignore[arg-type]
+        )
+        assert found.configuration == (None, one, two)
+        assert found.speed == pytest.approx([0.0, 0.5 * scale, 0.8 * scale * kept])
+        assert found.demand.tolist() == [[0, 0], [1, 0], [2, 1]]
+
+
 def random_round(seed: int, jobs: int = 4, capacity: tuple[int, int] = (4, 4)) -> PlanRound:
     """Return a round of jobs with random speeds on some powers of two of two types."""
     random = np.random.default_rng(seed)

@@ -16,7 +16,7 @@ from goodalloc.models.topology.topology import Topology
 from goodalloc.models.topology.topology_feasibility import topology_violations
 from goodalloc.models.topology.topology_round import TopologyRound, topology_fitness
 from goodalloc.solvers.certificates.solve import solve
-from goodalloc.solvers.interface.result import Status
+from goodalloc.solvers.interface.result import Limit, Status
 from goodalloc.solvers.interface.stop import Stop
 from goodalloc.solvers.interface.watch import Watch
 from goodalloc.solvers.milp.highs_program import run_mixed_integer, run_relaxation
@@ -112,6 +112,7 @@ def test_a_start_is_returned_where_no_time_is_left() -> None:
     """What runs is an allocation, and the bound stays honest."""
     round_ = generate_on_tree(3, 64, load=0.8, requiring=0.0)
     result = solve_tree(round_, stop=Stop(seconds=1e-6))
+    assert result.limit is Limit.TIME
     assert result.allocation is not None
     assert result.fitness <= result.bound
     assert result.fitness >= topology_fitness(round_, round_.instance.current) * (1 - 1e-12)
