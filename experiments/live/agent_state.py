@@ -25,7 +25,7 @@ class AgentState:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / STATE
-        self._written = 0
+        self._written: tuple[int, ...] = ()
         self._state: JobState | None = None
 
     @property
@@ -36,11 +36,12 @@ class AgentState:
     def read(self) -> JobState | None:
         """Return the state; None if there is none that can be read."""
         try:
-            written = self._path.stat().st_mtime_ns
+            found = self._path.stat()
+            written = found.st_ino, found.st_mtime_ns, found.st_size  # clocks may be coarse
             if written != self._written:
                 self._state, self._written = read_job_state(self._path), written
         except (OSError, ValueError):
-            self._state, self._written = None, 0
+            self._state, self._written = None, ()
         return self._state
 
     @property

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from goodalloc.experiments.live.gpu_leases import GpuLeases
@@ -111,6 +112,10 @@ class LocalEngine:
     cluster: Path
     gpus: tuple[str, ...] = ()
 
+    @cached_property
+    def _leases(self) -> GpuLeases:
+        return GpuLeases(self.cluster, self.gpus)
+
     @contextlib.contextmanager
     def start(
         self,
@@ -123,7 +128,7 @@ class LocalEngine:
         """Start replicas as processes, as `Engine.start` says; nothing holds them to a request."""
         del request
         count = sum(placement.values())
-        with GpuLeases(self.cluster, self.gpus).lease(count) as lease:
+        with self._leases.lease(count) as lease:
             if lease is None:
                 yield None
                 return

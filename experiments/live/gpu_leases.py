@@ -10,6 +10,7 @@ import contextlib
 import os
 import socket
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -64,6 +65,17 @@ class GpuLeases:
     cluster: Path
     gpus: tuple[str, ...] = ()
 
+    @cached_property
+    def _identifiers(self) -> dict[str, str]:
+        """Unique identifiers of the GPUs by index; none where the driver lists none."""
+        return dict(zip(asked_driver("index"), asked_driver("uuid"), strict=False))
+
+    def _identifier(self, name: str) -> str:
+        """Return the unique identifier of a GPU, which has several names; the name if unknown."""
+        known = self._identifiers
+        begun = (one for one in known.values() if one.startswith(name))  # CUDA takes the beginning
+        return known.get(name) or next(begun, name)
+
     @contextlib.contextmanager
     def lease(self, count: int) -> Iterator[Lease | None]:
         """Hold a number of GPUs; None if fewer are free.
@@ -88,10 +100,9 @@ class GpuLeases:
             )
         with contextlib.ExitStack() as held:
             found, handles = list[str](), list[int]()
-            known = _identifiers()
             for name in self.gpus:
                 if len(found) < count:
-                    own = f"{socket.gethostname()}-{_identifier(name, known)}"
+                    own = f"{socket.gethostname()}-{self._identifier(name)}"
                     folder = self.cluster / LEASES / own
                     make_folder(folder)
                     with contextlib.suppress(ValueError):  # another job holds it
@@ -131,14 +142,3 @@ def gpus_of_machine(environment: Mapping[str, str] = os.environ) -> tuple[str, .
             f"The driver does not list its GPUs; expected their names, or {VISIBLE} empty for none."
         )
     return listed
-
-
-def _identifiers() -> dict[str, str]:
-    """Return the unique identifiers of the GPUs by index; none where the driver lists none."""
-    return dict(zip(asked_driver("index"), asked_driver("uuid"), strict=False))
-
-
-def _identifier(name: str, known: Mapping[str, str]) -> str:
-    """Return the unique identifier of a GPU, which has several names; the name if unknown."""
-    begun = (one for one in known.values() if one.startswith(name))  # CUDA takes the beginning
-    return known.get(name) or next(begun, name)
