@@ -23,9 +23,10 @@ import sys
 import time
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from goodalloc.data.rounds.column_rounds import generate_columns
+from goodalloc.data.rounds.drawn_jobs import State
 from goodalloc.data.rounds.generator import generate
 from goodalloc.data.rounds.round_sequence import following_round
 from goodalloc.experiments.benchmarks.measurements import (
@@ -47,7 +48,6 @@ from goodalloc.solvers.interface.stop import Stop
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from goodalloc.data.rounds.drawn_jobs import State
     from goodalloc.models.round.instance import Instance
 
 #: Jobs x nodes x GPUs per node.
@@ -186,19 +186,32 @@ def _instances(arguments: argparse.Namespace) -> list[tuple[str, str, float, int
     return list(product(arguments.sizes, arguments.states, arguments.powers, seeds))
 
 
+def _power(word: str) -> float:
+    """Return a power; refuse what is none."""
+    try:
+        power = float(word)
+    except ValueError:
+        power = math.nan
+    if math.isnan(power):
+        raise argparse.ArgumentTypeError(f"power is '{word}'; expected a number, inf or -inf")
+    return power
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, write the CSV and a picture, and print medians and maxima by size and power."""
     parser = argparse.ArgumentParser(description=__doc__, prog="bench_round")
     sizes, powers = "jobs x nodes x GPUs per node, by commas", ",".join(f"{p:g}" for p in POWERS)
     parser.add_argument("--sizes", type=by_commas(size_of(3)), default=SIZES, help=sizes)
-    parser.add_argument("--states", type=by_commas(one_of(STATES)), default=",".join(STATES))
-    parser.add_argument("--powers", type=by_commas(float), default=powers)
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument(
+        "--states", type=by_commas(one_of(get_args(State))), default=",".join(STATES)
+    )
+    parser.add_argument("--powers", type=by_commas(_power), default=powers)
+    parser.add_argument("--seeds", type=whole(1), default=3)
     parser.add_argument("--seconds", type=float, default=60.0, help="limit of one solve")
     parser.add_argument("--gap", type=float, default=1e-9)
     together = "numbers of rounds that are decided at once, by commas"
     parser.add_argument("--together", type=by_commas(whole(1)), help=together)
-    parser.add_argument("--following", type=int, help="rounds that follow each other")
+    parser.add_argument("--following", type=whole(1), help="rounds that follow each other")
     parser.add_argument("--out", type=Path, default=Path("results/bench_round.csv"))
     arguments = parser.parse_args(argv)
     sys.stdout.write(f"compilation: {_warm_up():.2f} s\n")

@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 def schedule_command(arguments: argparse.Namespace) -> Output:
     """Schedule until a stop request or, with ``--until-done``, until all jobs are done."""
     watch: Callable[[], Cluster | None] | None = None
-    least: Resources = ()
+    least: Callable[[], Resources] = tuple
     if arguments.on is None:
         cluster = _cluster(arguments)
     else:
         _refuse_nodes(arguments)
         engine = RayEngine(arguments.on)
         watch = partial(_nodes, engine, arguments.policy, with_resources=arguments.resources)
-        cluster, least = require_nodes(watch()), engine.least
+        cluster, least = require_nodes(watch()), lambda: engine.least
     require_resources_known(arguments.policy, cluster.resource_names)
     rules = OSDI21.replace(restart_delay=arguments.restart_delay)
     options = PolicyOptions(rules, arguments.seed, arguments.seconds)

@@ -67,8 +67,9 @@ class GpuLeases:
 
     @cached_property
     def _identifiers(self) -> dict[str, str]:
-        """Unique identifiers of the GPUs by index; none where the driver lists none."""
-        return dict(zip(asked_driver("index"), asked_driver("uuid"), strict=False))
+        """Unique identifiers of the GPUs by index; none where the driver is absent or silent."""
+        rows = (row.partition(", ") for row in asked_driver("index,uuid"))
+        return {index: identifier for index, _, identifier in rows}
 
     def _identifier(self, name: str) -> str:
         """Return the unique identifier of a GPU, which has several names; the name if unknown."""
@@ -93,7 +94,11 @@ class GpuLeases:
         if not self.gpus:
             yield Lease((), ())
             return
-        if count > len(self.gpus):
+        if not self._identifiers and DEVICES.exists():  # a silent driver: ask again next time
+            self.__dict__.pop("_identifiers")
+            yield None
+            return
+        if count > len({*map(self._identifier, self.gpus)}):
             raise ValueError(
                 f"Allocation: {count} GPUs of this machine, which has {len(self.gpus)} "
                 f"({', '.join(self.gpus)}); expected a scheduler with no more."

@@ -18,7 +18,8 @@ running jobs continue, and waiting jobs wait.
 
 A launcher that was asked to end ends its replicas. If it was killed, its first replica notices
 (`AgentReport.look`), writes a checkpoint and ends with all others; on Ray they are killed. The next
-launcher of the job waits for them, and after `PATIENCE` seconds kills the remaining ones.
+launcher of the job waits for them, and after `PATIENCE` seconds, or some minutes where the job is
+finished, kills the remaining ones.
 """
 
 from __future__ import annotations
@@ -67,6 +68,9 @@ if TYPE_CHECKING:
 
 #: Seconds that replicas of a former launcher have to end, and others once one was reallocated.
 PATIENCE = 30.0
+
+#: Times that many seconds more that those of a finished job have.
+SAVING = 20
 
 
 class LaunchFailed(RuntimeError):
@@ -288,8 +292,10 @@ class Launcher:
         if replicas_left(self.folder):
             self._say("waits for replicas of its former launcher")
         while replicas_left(self.folder):
-            if time.monotonic() >= deadline and not self._agent.finished:
-                kill_replicas(self.folder)  # those of a finished job may still save its results
+            # those of a finished job may still evaluate and save
+            late = time.monotonic() - (SAVING * self.patience if self._agent.finished else 0.0)
+            if late >= deadline:
+                kill_replicas(self.folder)
             self._sleep()
 
     def _given(self) -> dict[str, int]:
@@ -331,21 +337,22 @@ class Launcher:
             LAUNCHER_VARIABLE: str(ProcessIdentity.of(os.getpid())),
         }
         while True:
+            before = self._agent.published
             with engine.start(
                 self.command, placement, self.folder, variables, self.request
             ) as group:
                 if group is not None:
-                    return *self._train(placement, group), placement
+                    return *self._train(placement, group, before), placement
             self._say("waits for GPUs that another job still has, or for a node")
             self._sleep()
             placement = self._given()
 
-    def _train(self, placement: dict[str, int], group: Group) -> tuple[bool, str]:
+    def _train(self, placement: dict[str, int], group: Group, before: float) -> tuple[bool, str]:
         """Watch the replicas to their end; return whether the job is done, and any failure."""
         count = sum(placement.values())
         where = ", ".join(f"{node}: {gpus}" for node, gpus in placement.items())
         self._say(f"{count} {'replica' if count == 1 else 'replicas'} ({where})")
-        deadline, before = float("inf"), self._agent.published
+        deadline = float("inf")
         while True:
             codes = group.codes
             wrong = [code for code in codes if code not in (None, 0, EXIT_REALLOCATED)]

@@ -140,15 +140,13 @@ class RayEngine:
     def _not_started(
         self, places: Sequence[RayNode], begin: float, error: Exception
     ) -> NotStarted | None:
-        """Return a failure if this has gone on for `START` seconds; None while a node may be gone.
-
-        Ray tells some seconds late that a node died.
-        """
+        """Return a failure after `START` seconds; None while a node may be gone: Ray tells late."""
         self._failing = self._failing or begin
         gone = {one.identifier for one in places} - {one.identifier for one in self.nodes()}
-        if gone or time.monotonic() - self._failing < START:
+        if not gone and time.monotonic() - self._failing < START:
             return None
-        return NotStarted(len(places), " ".join(str(error).split()))
+        self._failing = None
+        return None if gone else NotStarted(len(places), " ".join(str(error).split()))
 
     @property
     def least(self) -> Resources:
@@ -189,6 +187,7 @@ class RayEngine:
         try:
             ready, _ = ray.wait([group.ready()], timeout=PATIENCE)
             if not ready:
+                self._failing = None
                 yield None
                 return
             begin = time.monotonic()

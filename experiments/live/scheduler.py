@@ -93,7 +93,7 @@ class LiveScheduler:
         others lose what they had there. Where it raises a ValueError, the nodes stay as they were,
         and its message is shown. None where nodes stay.
     least
-        What every replica takes of its node's resources at least.
+        Function that returns what every replica takes of its node's resources at least.
     """
 
     folder: Path
@@ -107,7 +107,7 @@ class LiveScheduler:
     trusting: bool = False
     similar: bool = False
     watch: Callable[[], Cluster | None] | None = None
-    least: Resources = ()
+    least: Callable[[], Resources] = tuple
     _said: set[str] = field(default_factory=set, init=False)
     _decisions: int = field(default=0, init=False)
     _changes: int = field(default=0, init=False)
@@ -181,7 +181,7 @@ class LiveScheduler:
                 now,
                 trusting=self.trusting,
                 speeds=relative_speeds(every_job(self.folder)) if named else {},
-                least=self.least,
+                least=self.least(),
             )
         except ValueError as error:
             trouble = str(error)

@@ -119,6 +119,7 @@ class MeasuredRank:
         import torch
 
         module = self._wrapped(replicas)
+        _exchange_buffers(module, wanted=False)
         try:
             drawn = self._task.draw_batch(atomic_batch_size, self._generator)
             self._batch = self._execution.batch(drawn, self._device)

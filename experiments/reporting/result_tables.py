@@ -108,13 +108,7 @@ def _table(path: Path, root: Path) -> pd.DataFrame:
     import pandas as pd
 
     try:
-        table = pd.read_csv(
-            path,
-            keep_default_na=False,
-            na_values=[""],
-            low_memory=False,
-            float_precision="round_trip",
-        )
+        table = pd.read_csv(path, keep_default_na=False, na_values=[""], low_memory=False)
     except OSError as error:
         raise ValueError(f"File '{path}' cannot be read ({error.strerror}).") from error
     except ValueError as error:

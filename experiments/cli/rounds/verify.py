@@ -239,8 +239,11 @@ def _rows(
         rows = list(table)
     except csv.Error as error:
         raise ValueError(f"File '{path}' is no table ({error}).") from error
+    named = table.fieldnames or ()
+    if len({*named}) < len(named):
+        raise ValueError(f"File '{path}': a column stands twice; expected each once.")
     for name in columns:
-        if name not in (table.fieldnames or ()):
+        if name not in named:
             raise ValueError(f"File '{path}' lacks the column '{name}'; {expected}")
     return rows
 

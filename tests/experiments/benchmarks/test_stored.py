@@ -64,7 +64,8 @@ def test_no_folder_of_this_machine_is_stored(
     monkeypatch.setattr(fitting, "main", measured)
     assert main(["fitting", *(word.format(tmp_path) for word in given), "--repeats", "2"]) == 0
     command = read_stored(results, "bench-fitting").origin.command
-    assert command == "make bench BENCH=fitting OPTIONS='--reference REFERENCE --repeats 2'"
+    words = " ".join(given).format("REFERENCE")
+    assert command == f"make bench BENCH=fitting OPTIONS='{words} --repeats 2'"
 
 
 @pytest.mark.parametrize(

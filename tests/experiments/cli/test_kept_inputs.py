@@ -116,14 +116,16 @@ def test_words_of_another_program_are_passed_on_as_they_are() -> None:
     assert _joined(["--power", "-1", "-2"]) == ["--power=-1", "-2"]
 
 
-def test_a_table_without_rows_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_without_its_columns_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """And an empty one is no JSON file."""
     pytest.importorskip("pyarrow", reason="needs goodalloc[parquet]")
     files = [str(tmp_path / name) for name in ("c.parquet", "a.csv", "c.json")]
     assert main(["generate", "--jobs", "4", "--nodes", "2", "--out", files[0]]) == 0
     assert main(["solve", files[0], "--out", files[1], "--certificate", files[2]]) == 0
     shutil.copy(files[1], tmp_path / "kept.csv")
-    for text, told in (("", "expected a CSV file"), ("job,node,gpus\n", "has no rows")):
+    for text, told in (("", "expected a CSV file"), ("job,gpus\n", "lacks the column 'node'")):
         (tmp_path / "a.csv").write_text(text)
         capsys.readouterr()
         assert main(["verify", *files]) == 2

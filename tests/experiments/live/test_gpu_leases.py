@@ -150,8 +150,7 @@ def test_a_gpu_under_another_name_is_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By index, by its identifier, or by the beginning of that, as CUDA takes it."""
-    script = "case $1 in *index*) echo 0; echo 1;; *) echo GPU-abc; echo GPU-def;; esac"
-    driver_in(tmp_path, monkeypatch, script)
+    driver_in(tmp_path, monkeypatch, "echo 0, GPU-abc; echo 1, GPU-def")
     for other in ("GPU-abc", "GPU-a", "0"):
         with (
             GpuLeases(tmp_path, ("0",)).lease(1) as one,
@@ -159,6 +158,30 @@ def test_a_gpu_under_another_name_is_the_same(
             GpuLeases(tmp_path, ("GPU-def",)).lease(1) as another,
         ):
             assert (one is None, same is None, another is None) == (False, True, False)
+
+
+def test_one_gpu_under_two_names_is_not_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its second lease would never be free."""
+    driver_in(tmp_path, monkeypatch, "echo 0, GPU-abc; echo 1, GPU-def")
+    leases = GpuLeases(tmp_path, ("0", "GPU-abc"))
+    with pytest.raises(ValueError, match="2 GPUs of this machine"), leases.lease(2):
+        pass
+
+
+def test_nothing_is_leased_while_the_driver_is_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its index alone a GPU could be leased twice; the driver is asked again."""
+    driver_in(tmp_path, monkeypatch, "exit 9")
+    monkeypatch.setattr(gpu_leases, "DEVICES", tmp_path)
+    leases = GpuLeases(tmp_path, ("0",))
+    with leases.lease(1) as found:
+        assert found is None
+    driver_in(tmp_path, monkeypatch, "echo 0, GPU-abc")
+    with leases.lease(1) as found:
+        assert found is not None
 
 
 def test_a_driver_that_does_not_list_its_gpus_is_not_taken_for_none(

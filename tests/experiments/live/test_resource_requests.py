@@ -222,7 +222,7 @@ def test_where_a_slot_is_a_cpu_every_replica_takes_one(folder: Folder) -> None:
     least = (("cpu", 1.0),)
     for _ in range(4):
         policy = live_policy("pollux", PolicyOptions())
-        scheduler = LiveScheduler(folder.path, node, policy, trusting=True, least=least)
+        scheduler = LiveScheduler(folder.path, node, policy, trusting=True, least=lambda: least)
         scheduler.round(find_jobs(folder.path))
         for name in read_placements(allocation_file(folder.path)):
             folder.tell(name)

@@ -40,7 +40,7 @@ def test_speeds_count_in_their_unit_and_lose_what_a_restart_costs() -> None:
         )
         assert found.configuration == (None, one, two)
         assert found.speed == pytest.approx([0.0, 0.5 * scale, 0.8 * scale * kept])
-        assert found.demand.tolist() == [[0, 0], [1, 0], [2, 1]]
+        assert found.demand.tolist() == [[0, 1], [1, 0], [2, 1]]  # GPUs, and changes
 
 
 def random_round(seed: int, jobs: int = 4, capacity: tuple[int, int] = (4, 4)) -> PlanRound:
