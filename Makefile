@@ -55,7 +55,6 @@ suite test-slow wheel-test: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 
 # Certificates of rounds on trees that ship have the digits of speeds of a processor without AVX-512.
 ifneq (,$(shell grep -o -m 1 avx512f /proc/cpuinfo 2> /dev/null))
 suite test-slow wheel-test: export NPY_DISABLE_CPU_FEATURES = X86_V4 AVX512_ICL
-suite test-slow wheel-test: export XLA_FLAGS = --xla_cpu_max_isa=AVX2
 endif
 
 test: lint types suite  ## lint, type-check and run the tests (not those marked slow)
