@@ -40,19 +40,19 @@ class NotStarted(NamedTuple):
 
     Attributes
     ----------
-    count
+    replicas
         Their number.
     words
         Description of the failure.
     """
 
-    count: int
+    replicas: int
     words: str
 
     @property
     def codes(self) -> list[int | None]:
         """Exit codes, all 1."""
-        return [1] * self.count
+        return [1] * self.replicas
 
     def last_words(self, rank: int) -> str:
         """Return the description, of any replica."""
