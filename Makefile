@@ -53,8 +53,9 @@ suite test-slow wheel-test: export JAX_COMPILATION_CACHE_DIR = $(abspath $(VENV)
 suite test-slow wheel-test: export JAX_COMPILATION_CACHE_MAX_SIZE = 1000000000
 suite test-slow wheel-test: export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS = 0.5
 # Certificates of rounds on trees that ship have the digits of speeds of a processor without AVX-512.
-ifneq (,$(shell grep -o -m 1 avx512f /proc/cpuinfo 2> /dev/null))
-suite test-slow wheel-test: export NPY_DISABLE_CPU_FEATURES = X86_V4 AVX512_ICL
+ifneq (,$(shell grep -o -m 1 avx512bw /proc/cpuinfo 2> /dev/null))
+ICL := $(shell grep -o -m 1 avx512_vbmi2 /proc/cpuinfo)
+suite test-slow wheel-test: export NPY_DISABLE_CPU_FEATURES = X86_V4$(if $(ICL), AVX512_ICL)
 endif
 
 test: lint types suite  ## lint, type-check and run the tests (not those marked slow)
