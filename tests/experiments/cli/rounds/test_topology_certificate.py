@@ -82,6 +82,18 @@ def test_without_its_tree_a_certificate_is_refused(
     assert told.rstrip().endswith("The certificate of a round on a tree is checked with --tree.")
 
 
+def test_on_another_tree_a_certificate_is_refused_with_what_may_be_the_reason(
+    files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Another tree, or a processor that rounds speeds otherwise."""
+    other = tmp_path / "other.json"
+    document = json.loads((files / "proof.json").read_text())
+    other.write_text(json.dumps(document | {"digest": "0" * 64}))
+    paths = [str(files / "round.json"), str(files / "best.json"), str(other)]
+    assert main(["verify", *paths, "--tree", str(files / "tree.json")]) == 1
+    assert "NPY_DISABLE_CPU_FEATURES='X86_V4 AVX512_ICL'" in capsys.readouterr().out
+
+
 def test_an_allocation_without_a_certificate_is_written_all_the_same(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
