@@ -36,7 +36,7 @@ from goodalloc.experiments.benchmarks.measurements import (
     peak_gib,
     size_of,
 )
-from goodalloc.experiments.cli.types import whole
+from goodalloc.experiments.cli.types import any_number, whole
 from goodalloc.experiments.reporting.plots import plot_scaling, save
 from goodalloc.models.columns.round_columns import NEVER_RAN, RoundColumns
 from goodalloc.models.round.objective import speedup_table, utility_table
@@ -186,17 +186,6 @@ def _instances(arguments: argparse.Namespace) -> list[tuple[str, str, float, int
     return list(product(arguments.sizes, arguments.states, arguments.powers, seeds))
 
 
-def _power(word: str) -> float:
-    """Return a power; refuse what is none."""
-    try:
-        power = float(word)
-    except ValueError:
-        power = math.nan
-    if math.isnan(power):
-        raise argparse.ArgumentTypeError(f"power is '{word}'; expected a number, inf or -inf")
-    return power
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, write the CSV and a picture, and print medians and maxima by size and power."""
     parser = argparse.ArgumentParser(description=__doc__, prog="bench_round")
@@ -205,7 +194,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--states", type=by_commas(one_of(get_args(State))), default=",".join(STATES)
     )
-    parser.add_argument("--powers", type=by_commas(_power), default=powers)
+    parser.add_argument("--powers", type=by_commas(any_number), default=powers)
     parser.add_argument("--seeds", type=whole(1), default=3)
     parser.add_argument("--seconds", type=float, default=60.0, help="limit of one solve")
     parser.add_argument("--gap", type=float, default=1e-9)

@@ -184,6 +184,20 @@ def test_nothing_is_leased_while_the_driver_is_silent(
         assert found is not None
 
 
+def test_gpus_are_leased_by_their_names_where_nobody_tells_identifiers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver is there without its command, as in a container: all launchers have the names."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(gpu_leases, "DEVICES", tmp_path)
+    with (
+        GpuLeases(tmp_path, ("0", "1")).lease(2) as both,
+        GpuLeases(tmp_path, ("0", "1")).lease(1) as none,
+    ):
+        assert both is not None
+        assert (both.gpus, none) == (("0", "1"), None)
+
+
 def test_a_driver_that_does_not_list_its_gpus_is_not_taken_for_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
